@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The routing record: the tables that the prepared kernels read. semantics.md section 5.
+//
+//   word 0          8 * tiles (padded rows)           word 1   tiles            words 2, 3   0
+//   4     ... 4+C   tile -> local expert
+//   4+C   ... 4+2C  tile -> row limit: min((c + 1) * 8, first row + count), in permuted rows
+//   4+2C  ...       padded row -> token
+//
+// Experts ascending, inside an expert tokens ascending, each expert's rows padded to 8; words not named are 0.
+#pragma once
+
+#include <cstdint>
+
+#include "core/op_args.h"
+#include "core/shape.h"
+
+namespace octet::routing {
+
+// The most tiles any routing of T * k slots over E experts needs.
+constexpr int64_t max_tiles(int64_t tokens, int64_t top_k, int64_t experts, int64_t tile) {
+  const int64_t slots = tokens * top_k;
+  const int64_t filled = experts < slots ? experts : slots;
+  return filled + (slots - filled) / tile;
+}
+constexpr int64_t max_ctas(int64_t tokens, int64_t top_k, int64_t experts) {
+  return max_tiles(tokens, top_k, experts, kTileRows);
+}
+constexpr int64_t cta_words(int64_t ctas) { return round_up(ctas, 4); }
+constexpr int64_t record_words(int64_t ctas) { return 4 + 2 * cta_words(ctas) + kTileRows * ctas; }
+constexpr int64_t kRouteMaxExperts = 512;
+
+// A record taken apart; pointers into it.
+struct RecordView {
+  int64_t num_tiles;
+  const int32_t* expert;  // [tiles]
+  const int32_t* limit;   // [tiles]
+  const int32_t* token;   // [8 * ctas]
+  RecordView(const int32_t* record, int64_t ctas)
+      : num_tiles(record[1]),
+        expert(record + 4),
+        limit(record + 4 + cta_words(ctas)),
+        token(record + 4 + 2 * cta_words(ctas)) {}
+};
+
+// permuted and record from ids, every word. An id that occurs twice in a row gets the same permuted row in both slots.
+void route(const RouteArgs& args);
+
+}  // namespace octet::routing

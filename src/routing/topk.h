@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Routers: ids and weights from logits. semantics.md sections 4 and 11.
+//
+//   dsv4         sqrt-softplus + bias (bias_vl for image rows), unbiased weights, renormalised by an eight-lane butterfly
+//   hash         ids from a table by token id, dsv4's weights
+//   deepseek_v3  sigmoid + bias, the best groups, weights s / (sum + 1e-20)
+//   softmax      the largest logits, softmax over the chosen (gpt-oss, Qwen3)
+//   flint        logits rounded to BF16, sigmoid, by logit, weights bf16(s / (sum + 1e-20))
+//
+// On the CPU exp (as 2^(fp32(x log2 e))), log, sqrt and division are correctly rounded to binary32. Ids never repeat,
+// the lowest index wins among equals, NaN keys rank as -1e30.
+#pragma once
+
+#include "core/op_args.h"
+#include "octet/status.hpp"
+
+namespace octet::routing {
+
+constexpr int64_t kMaxTopKDsv4 = 8;
+constexpr int64_t kMaxTopK = 16;  // the other routers
+
+// Whether a router takes this call: sizes, tensors present, ids inside the table. Names the tensor or setting at fault.
+Status check_topk(const TopkArgs& args);
+
+// Rows first_token ... first_token + num_tokens - 1; check_topk(args) is ok. Writes their ids and weights.
+void topk(const TopkArgs& args, int64_t first_token, int64_t num_tokens);
+
+}  // namespace octet::routing
