@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint as users bring it: which MoE layers it has, and one layer's tensors cut to this rank's part, memory-mapped.
+//
+//   path ──► TensorStore (one file, or shards by index) ──► format by config.json and names ──► Model
+//   Model::layer(n, shard) ──► LayerTensors {spec, gate, experts}      no weight is copied
+//
+// Formats: deepseek.h, gpt_oss.h, modelopt.h, packed.h; a format that is not built is refused by its name.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/shape.h"
+#include "core/tensor.h"
+#include "layouts/expert_weights.h"
+#include "layouts/panel.h"
+#include "octet/status.hpp"
+
+namespace octet::checkpoint {
+
+// This rank's part: `tp` cuts I, `ep` cuts E; ranks count from 0.
+struct Shard {
+  int64_t tp_rank = 0, tp_ranks = 1;
+  int64_t ep_rank = 0, ep_ranks = 1;
+  friend bool operator==(const Shard&, const Shard&) = default;
+};
+
+struct LoadOptions {
+  Shard shard;
+  std::optional<Activations> activations;    // default: mxfp8 for DeepSeek-V4 and V4.1 with FP4 experts, else bf16
+  Precision precision = Precision::kFast;
+  std::optional<int64_t> image_sentinel_lo;  // overrides the configuration's
+};
+
+// The router's tensors; null data: the layer has none.
+struct Gate {
+  TensorView weight;      // BF16 or F32 [E, H]
+  TensorView logit_bias;  // BF16 or F32 [E], added to the logits (gpt-oss)
+  TensorView bias;        // F32 [E], added for selection only
+  TensorView bias_vl;     // F32 [E], instead of bias for image tokens
+  TensorView table;       // I32 [vocab, k], ids by token id (hash layers)
+};
+
+// Experts that lie in panels already (a packed file).
+struct PackedPanels {
+  const uint8_t* base = nullptr;
+  int64_t expert_stride = 0;
+  layouts::PanelSizes sizes;
+};
+
+struct LayerTensors {
+  LayerSpec spec;
+  Gate gate;
+  std::vector<layouts::ExpertWeights> experts;  // local experts in order; codes and scales null in a packed layer
+  std::optional<PackedPanels> packed;
+  std::shared_ptr<const void> keep;             // holds the files that the pointers lie in
+};
+
+class Model {
+ public:
+  // A checkpoint folder, a single safetensors file, or a packed file.
+  static Result<Model> open(const std::filesystem::path& path);
+
+  std::string_view format() const;       // deepseek_v4, gpt_oss, modelopt, packed
+  std::string_view model_type() const;   // of config.json
+  const std::vector<int64_t>& layers() const;  // indices of the MoE layers found, ascending
+  Result<LayerTensors> layer(int64_t index, const LoadOptions& options) const;
+  // Every expert tensor of a layer by its name in the file, for validate and inspect.
+  struct Impl;
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace octet::checkpoint

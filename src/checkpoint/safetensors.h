@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The safetensors file format: 8 bytes of header length, a JSON header, the data. Little endian, contiguous.
+// Reading maps the file; nothing in the header is trusted: unknown dtypes, shapes that overflow, offsets that overlap, lie
+// outside or do not match dtype x shape, duplicate names, a header over 100 MB, a truncated file are refused by name.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/tensor.h"
+#include "octet/status.hpp"
+
+namespace octet::checkpoint {
+
+// A file in memory, read-only, for as long as the object lives.
+class MappedFile {
+ public:
+  static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  // These bytes will not be read again soon: the kernel may drop their pages.
+  static void release(std::span<const std::byte> bytes);
+
+ private:
+  MappedFile() = default;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+struct SafetensorsHeader {
+  std::map<std::string, std::string> metadata;
+  NamedViews tensors;  // data pointers into `file`
+};
+
+// Checks and reads a whole file's bytes; `where` begins every message.
+Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> file, std::string_view where);
+
+class SafetensorsFile {
+ public:
+  static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  const SafetensorsHeader& header() const { return header_; }
+  const NamedViews& tensors() const { return header_.tensors; }
+  const std::shared_ptr<const MappedFile>& file() const { return file_; }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  SafetensorsHeader header_;
+};
+
+// Writes a file: to a temporary name beside `path`, then renamed, so that no half-written file is ever left. Data begins at
+// a multiple of 64 bytes; so does each tensor.
+Status save_safetensors(const std::filesystem::path& path, const NamedViews& tensors,
+                        const std::map<std::string, std::string>& metadata = {});
+
+// The same, a tensor at a time, for files larger than memory: declare all, then write each in the order declared.
+class SafetensorsWriter {
+ public:
+  struct Entry {
+    std::string name;
+    Dtype dtype;
+    Dims dims;
+  };
+  static Result<SafetensorsWriter> create(const std::filesystem::path& path, const std::vector<Entry>& entries,
+                                          const std::map<std::string, std::string>& metadata);
+  SafetensorsWriter(SafetensorsWriter&&) noexcept;
+  SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
+  ~SafetensorsWriter();  // removes the temporary file unless finish() was called
+  // The next bytes of the data, in order of the entries (padding between tensors is added here).
+  Status write(std::span<const std::byte> bytes);
+  Status finish();  // every byte was written; renames
+
+ private:
+  SafetensorsWriter();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace octet::checkpoint

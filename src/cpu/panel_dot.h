@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner kernel: one panel (layouts/panel.h) times a few activation rows.
+//
+//   out[r * 16 + lane] = sum over k ascending of decode(panel, lane, k) * x[r][k]
+//
+// Weights are decoded exactly to binary32, products enter by fma, one accumulator for each (row, lane), k ascending: the
+// tree is fixed by K alone, whatever the other rows. x[r] has num_blocks * G floats (zero where the panel has padding);
+// activations are exact (BF16 or MXFP8 numbers), so only the accumulation rounds.
+// Truth: reference/layer.h. Bound: docs/numerics.md.
+#pragma once
+
+#include <cstdint>
+
+#include "core/shape.h"
+
+namespace octet::cpu {
+
+constexpr int kMaxDotRows = 4;  // activation rows a call takes: what fits the registers
+
+using PanelDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const float* const* x, int num_rows, float* out);
+
+// One instruction set's kernels, by weight format.
+struct PanelDot {
+  PanelDotFn mxfp4;
+  PanelDotFn nvfp4;
+  PanelDotFn for_format(WeightFormat format) const { return format == WeightFormat::kMxfp4 ? mxfp4 : nvfp4; }
+};
+
+extern const PanelDot kPanelDotPortable;  // any machine
+extern const PanelDot kPanelDotAvx2;      // x86-64 with AVX2 and FMA; null functions elsewhere
+
+// Whether this machine has AVX2 and FMA.
+bool has_avx2();
+// The best of the two here.
+const PanelDot& best_panel_dot();
+
+}  // namespace octet::cpu

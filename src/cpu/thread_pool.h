@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library's own threads: pthreadpool with workers that yield instead of spinning.
+#pragma once
+
+#include <memory>
+
+#include "core/executor.h"
+
+namespace octet::cpu {
+
+class ThreadPool final : public Executor {
+ public:
+  // `num_threads` <= 0: as many as the process may run on at once (its affinity mask).
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool() override;
+
+  int num_threads() const override;
+  // Calls from several threads at once take turns.
+  void run(int num_tasks, void (*task)(void* arg, int index), void* arg) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace octet::cpu

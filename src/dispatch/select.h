@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernel a layer gets, and a sentence for each that it does not get.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/shape.h"
+#include "octet/status.hpp"
+
+namespace octet {
+
+// What a user asks for with --backend. kAuto: the table's order. kCpu: the best CPU kernel.
+enum class Backend : uint8_t { kAuto, kCpu, kCuda, kReference };
+Result<Backend> backend_from_name(std::string_view name);  // kMisuse with the names there are
+std::string_view name_of(Backend backend);
+
+}  // namespace octet
+
+namespace octet::dispatch {
+
+// What a kernel runs on. kSm90 and later come with their backends.
+enum class Isa : uint8_t { kAvx2, kPortable, kReference };
+
+struct Kernel {
+  std::string_view name;
+  Isa isa;
+  Activations activations;
+  WeightFormat weights;
+  int64_t max_tokens;         // 0: any
+  std::string_view checked;   // where it was run: "CI", "H200", ...
+};
+
+// kernels.inc, in order.
+std::span<const Kernel> kernels();
+
+struct Problem {
+  LayerSpec spec;
+  int64_t tokens = 0;         // 0: any number
+  Backend backend = Backend::kAuto;
+  std::string kernel;         // a name forces it; empty: the best
+};
+
+// Empty if the kernel takes the problem, else why not: value found, value wanted.
+std::string refusal(const Kernel& kernel, const Problem& problem);
+
+struct Refusal {
+  const Kernel* kernel;
+  std::string why;
+};
+
+struct Selection {
+  const Kernel* kernel = nullptr;   // null: none takes it
+  std::vector<Refusal> refused;     // every other kernel that was asked, in the table's order, also those behind the chosen one
+};
+Selection select(const Problem& problem);
+// The same as a failure if there is none: kUnsupported with every candidate's reason.
+Result<Selection> select_or_refuse(const Problem& problem);
+
+// Reasons counted over the layers of a model: "experts_bf16_mxfp4_avx2: 40 layers", "...: no, 40 layers: reason".
+class ReasonCounts {
+ public:
+  void add(const Selection& selection);
+  std::vector<std::string> lines() const;
+
+ private:
+  std::map<std::string_view, int64_t> taken_;
+  std::map<std::pair<std::string_view, std::string>, int64_t> refused_;
+};
+
+// The table of kernels in Markdown, for the README and `octet list --markdown`.
+std::string kernels_markdown();
+
+}  // namespace octet::dispatch

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole layer in float64 from ids and weights, each output with the interval of legitimate answers: what `octet check`,
+// the demo and the conformance tests compare with. Bounds: semantics.md section 12, derived in docs/numerics.md.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/progress.h"
+#include "core/shape.h"
+#include "layouts/expert_weights.h"
+
+namespace octet::reference {
+
+// A value and the least and greatest legitimate one.
+struct Span {
+  double value = 0, lo = 0, hi = 0;
+};
+
+struct LayerArgs {
+  LayerSpec spec;
+  int64_t tokens = 0, top_k = 0;
+  const Bf16* x = nullptr;            // [T, H]
+  const int32_t* topk_ids = nullptr;  // [T, k], counted over the whole layer; others contribute nothing
+  const float* topk_weights = nullptr;  // [T, k]
+  const Bf16* shared = nullptr;       // [T, H] or null
+  // Local expert e's matrices.
+  std::function<layouts::ExpertWeights(int64_t local_expert)> expert;
+};
+
+// y [T * H], row-major.
+std::vector<Span> layer(const LayerArgs& args, const Progress& progress = {});
+
+// How far a result is from its interval: the worst |got - value| / bound over all elements (<= 1: all inside), where it
+// is and what stands there. NaN is right only where the reference is NaN.
+struct Worst {
+  double share = 0;          // error as a share of its bound; > 1: outside
+  int64_t token = 0, column = 0;
+  double got = 0;
+  Span want;
+  int64_t num_outside = 0;
+};
+Worst compare(const std::vector<Span>& want, const Bf16* got, int64_t tokens, int64_t hidden);
+
+}  // namespace octet::reference
