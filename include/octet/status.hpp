@@ -15,11 +15,11 @@ namespace octet {
 enum class Code {
   kOk = 0,
   kInvalidArgument = 1,  // an argument, a tensor or a file has a wrong value
-  kUnsupported = 2,      // right, but no kernel or reader here takes it; `why` says which and what for
-  kMisuse = 3,           // a name that does not exist: operation, setting, preset
-  kIo = 4,               // the operating system refused: `why` has its message
-  kDeviceError = 5,      // a device reported an error
-  kInternal = 6,         // a broken invariant: a bug of ours
+  kUnsupported = 2,  // right, but no kernel or reader here takes it; `why` says which and what for
+  kMisuse = 3,       // a name that does not exist: operation, setting, preset
+  kIo = 4,           // the operating system refused: `why` has its message
+  kDeviceError = 5,  // a device reported an error
+  kInternal = 6,     // a broken invariant: a bug of ours
 };
 
 struct [[nodiscard]] Status {
@@ -39,16 +39,25 @@ inline Status internal_error(std::string why) { return {Code::kInternal, std::mo
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     assert(!status_.ok());
   }
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
-  T& value() & { assert(ok()); return *value_; }
-  const T& value() const& { assert(ok()); return *value_; }
-  T&& value() && { assert(ok()); return std::move(*value_); }
+  T& value() & {
+    assert(ok());
+    return *value_;
+  }
+  const T& value() const& {
+    assert(ok());
+    return *value_;
+  }
+  T&& value() && {
+    assert(ok());
+    return std::move(*value_);
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T* operator->() { return &value(); }
@@ -60,8 +69,8 @@ class [[nodiscard]] Result {
 };
 
 // Hands a failure to the caller.
-#define OCTET_RETURN_IF_ERROR(expr)                          \
-  do {                                                       \
+#define OCTET_RETURN_IF_ERROR(expr)                                                        \
+  do {                                                                                     \
     if (::octet::Status octet_status_ = (expr); !octet_status_.ok()) return octet_status_; \
   } while (false)
 

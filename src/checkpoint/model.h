@@ -32,7 +32,8 @@ struct Shard {
 
 struct LoadOptions {
   Shard shard;
-  std::optional<Activations> activations;    // default: mxfp8 for DeepSeek-V4 and V4.1 with FP4 experts, else bf16
+  std::optional<Activations>
+      activations;  // default: mxfp8 for DeepSeek-V4 and V4.1 with FP4 experts, else bf16
   Precision precision = Precision::kFast;
   std::optional<int64_t> image_sentinel_lo;  // overrides the configuration's
 };
@@ -56,9 +57,10 @@ struct PackedPanels {
 struct LayerTensors {
   LayerSpec spec;
   Gate gate;
-  std::vector<layouts::ExpertWeights> experts;  // local experts in order; codes and scales null in a packed layer
+  std::vector<layouts::ExpertWeights>
+      experts;  // local experts in order; codes and scales null in a packed layer
   std::optional<PackedPanels> packed;
-  std::shared_ptr<const void> keep;             // holds the files that the pointers lie in
+  std::shared_ptr<const void> keep;  // holds the files that the pointers lie in
 };
 
 class Model {
@@ -66,8 +68,8 @@ class Model {
   // A checkpoint folder, a single safetensors file, or a packed file.
   static Result<Model> open(const std::filesystem::path& path);
 
-  std::string_view format() const;       // deepseek_v4, gpt_oss, modelopt, packed
-  std::string_view model_type() const;   // of config.json
+  std::string_view format() const;             // deepseek_v4, gpt_oss, modelopt, packed
+  std::string_view model_type() const;         // of config.json
   const std::vector<int64_t>& layers() const;  // indices of the MoE layers found, ascending
   Result<LayerTensors> layer(int64_t index, const LoadOptions& options) const;
   // Every expert tensor of a layer by its name in the file, for validate and inspect.

@@ -40,7 +40,8 @@ struct SafetensorsHeader {
 };
 
 // Checks and reads a whole file's bytes; `where` begins every message.
-Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> file, std::string_view where);
+Result<SafetensorsHeader> parse_safetensors(std::span<const std::byte> file,
+                                            std::string_view where);
 
 class SafetensorsFile {
  public:
@@ -67,7 +68,8 @@ class SafetensorsWriter {
     Dtype dtype;
     Dims dims;
   };
-  static Result<SafetensorsWriter> create(const std::filesystem::path& path, const std::vector<Entry>& entries,
+  static Result<SafetensorsWriter> create(const std::filesystem::path& path,
+                                          const std::vector<Entry>& entries,
                                           const std::map<std::string, std::string>& metadata);
   SafetensorsWriter(SafetensorsWriter&&) noexcept;
   SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;

@@ -28,7 +28,8 @@ inline size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 // The nearest of `names` if it is near enough to be meant: at most a third of the word, or two letters, wrong.
-inline std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> names) {
+inline std::optional<std::string_view> nearest(std::string_view word,
+                                               std::span<const std::string_view> names) {
   std::optional<std::string_view> best;
   size_t least = std::max<size_t>(2, word.size() / 3) + 1;
   for (const std::string_view name : names) {

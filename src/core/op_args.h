@@ -13,11 +13,11 @@ namespace octet {
 
 // mxfp8_quantize, section 3.
 struct QuantizeArgs {
-  const Bf16* x;       // [T, K], K a multiple of 32
+  const Bf16* x;  // [T, K], K a multiple of 32
   int64_t tokens, width;
   ScaleLayout layout;
-  uint8_t* x_quant;    // [T, K] e4m3
-  uint8_t* x_scale;    // scale_bytes(layout, T, K/32) ue8m0; padding is written as 0
+  uint8_t* x_quant;  // [T, K] e4m3
+  uint8_t* x_scale;  // scale_bytes(layout, T, K/32) ue8m0; padding is written as 0
 };
 
 // Token ids may be int32 or int64.
@@ -31,7 +31,7 @@ struct TokenIds {
 
 // topk, sections 4 and 11.
 struct TopkArgs {
-  const float* logits;             // [T, E]
+  const float* logits;  // [T, E]
   int64_t tokens, experts;
   RouterSpec router;
   const float* bias = nullptr;     // [E]; dsv4, deepseek_v3
@@ -39,8 +39,8 @@ struct TopkArgs {
   TokenIds input_ids;              // [T] or null; with bias_vl, and for hash
   const int32_t* table = nullptr;  // [vocab, k]; hash. Ids in the table are in [0, E)
   int64_t vocab = 0;
-  int32_t* topk_ids;               // [T, k]
-  float* topk_weights;             // [T, k]
+  int32_t* topk_ids;    // [T, k]
+  float* topk_weights;  // [T, k]
 };
 
 // route, section 5. ctas = routing::max_tiles(T, k, E, 8).
@@ -68,30 +68,30 @@ struct Gemm1Args {
   const uint8_t* w13_scale;  // [E, 2 Ip, H/32]
   const float* clamp;        // [E]
   int64_t tokens, top_k, experts, hidden, padded, intermediate;
-  uint8_t* h_values;         // [8 ctas, Ip] e4m3; rows beyond a tile's limit are not written
-  uint8_t* h_scales;         // [ctas * Ip * 4] ue8m0; likewise
+  uint8_t* h_values;  // [8 ctas, Ip] e4m3; rows beyond a tile's limit are not written
+  uint8_t* h_scales;  // [ctas * Ip * 4] ue8m0; likewise
 };
 
 // gemm2, section 8.
 struct Gemm2Args {
-  const uint8_t* h_values;   // [8 ctas, Ip] e4m3
-  const uint8_t* h_scales;   // [ctas * Ip * 4] ue8m0
+  const uint8_t* h_values;  // [8 ctas, Ip] e4m3
+  const uint8_t* h_scales;  // [ctas * Ip * 4] ue8m0
   const int32_t* record;
-  const uint8_t* w2;         // [E, H, Ip/2]
-  const uint8_t* w2_scale;   // [E, H, Ip/32]
+  const uint8_t* w2;        // [E, H, Ip/2]
+  const uint8_t* w2_scale;  // [E, H, Ip/32]
   int64_t tokens, top_k, experts, hidden, padded;
-  Bf16* gemm2_rows;          // [T k 8, H]; only rows below a tile's limit are written
+  Bf16* gemm2_rows;  // [T k 8, H]; only rows below a tile's limit are written
 };
 
 // finalize, section 8.
 struct FinalizeArgs {
-  const Bf16* rows;            // [N, H]
-  const float* topk_weights;   // [T, k]
-  const int32_t* permuted;     // [T, k], below N; negative: skipped
+  const Bf16* rows;              // [N, H]
+  const float* topk_weights;     // [T, k]
+  const int32_t* permuted;       // [T, k], below N; negative: skipped
   const Bf16* shared = nullptr;  // [T, H] or null
   float scale = 1.0F;
   int64_t tokens, top_k, hidden;
-  Bf16* y;                     // [T, H]
+  Bf16* y;  // [T, H]
 };
 
 // prepare, section 6.
@@ -103,7 +103,7 @@ struct PrepareArgs {
   float limit;
   int64_t experts, hidden, intermediate;
   uint8_t *w13, *w13_scale, *w2, *w2_scale;
-  float* clamp;                          // [E]
+  float* clamp;  // [E]
 };
 
 struct UnprepareArgs {
@@ -129,7 +129,7 @@ struct PermuteArgs {
   const int32_t* permuted_to_expanded;  // [route_slots]
   const int32_t* tile_to_mn_limit;      // [max tiles]
   int64_t num_tiles, top_k, tile, hidden, route_slots;
-  Bf16* permuted_x;                     // [route_slots, H]; rows without a slot are 0
+  Bf16* permuted_x;  // [route_slots, H]; rows without a slot are 0
 };
 
 // grouped_moe, section 10: NVFP4 x BF16, unweighted rows in permuted order.
@@ -144,30 +144,31 @@ struct GroupedMoeArgs {
   const float* w2_alpha;    // [E]
   int64_t tokens, top_k, experts, hidden, intermediate;
   Precision precision = Precision::kFast;
-  Bf16* y;                  // [route_slots, H]; rows without a slot are not written
+  Bf16* y;                        // [route_slots, H]; rows without a slot are not written
   int32_t* expanded_to_permuted;  // [T, k]
 };
 
 // dequantize: element * block scale * factor, one rounding at the factor. sections 1 and 2.
 struct DequantizeArgs {
   WeightFormat format;
-  const uint8_t* weight;              // [rows, K/2]
-  const uint8_t* scale;               // [rows, K/G]
-  const float* global_scale = nullptr;  // [num_globals] or null; row r uses r / (rows / num_globals)
+  const uint8_t* weight;  // [rows, K/2]
+  const uint8_t* scale;   // [rows, K/G]
+  const float* global_scale =
+      nullptr;  // [num_globals] or null; row r uses r / (rows / num_globals)
   int64_t num_globals = 0;
-  int64_t rows, width;                // width = K
-  float* value;                       // [rows, K]
+  int64_t rows, width;  // width = K
+  float* value;         // [rows, K]
 };
 
 // quantize_weight [D]: MXFP4 scales round up, NVFP4 global = amax / 2688, elements to nearest even.
 struct QuantizeWeightArgs {
   WeightFormat format;
-  const float* value_f32 = nullptr;   // [rows, K], or
-  const Bf16* value_bf16 = nullptr;   // [rows, K]; all finite
+  const float* value_f32 = nullptr;  // [rows, K], or
+  const Bf16* value_bf16 = nullptr;  // [rows, K]; all finite
   int64_t rows, width;
-  uint8_t* weight;                    // [rows, K/2]
-  uint8_t* scale;                     // [rows, K/G]
-  float* global_scale = nullptr;      // [1]; NVFP4 only
+  uint8_t* weight;                // [rows, K/2]
+  uint8_t* scale;                 // [rows, K/G]
+  float* global_scale = nullptr;  // [1]; NVFP4 only
 };
 
 }  // namespace octet

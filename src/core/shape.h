@@ -19,16 +19,20 @@ constexpr int64_t ceil_div(int64_t n, int64_t d) { return (n + d - 1) / d; }
 constexpr int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
 enum class WeightFormat : uint8_t { kMxfp4, kNvfp4 };
-enum class Activations : uint8_t { kBf16, kMxfp8 };      // W4A16, W4A8
-enum class Precision : uint8_t { kFast, kExact };        // semantics.md section 9
+enum class Activations : uint8_t { kBf16, kMxfp8 };          // W4A16, W4A8
+enum class Precision : uint8_t { kFast, kExact };            // semantics.md section 9
 enum class ScaleLayout : uint8_t { kLinear, k128x4, k8x4 };  // semantics.md section 2
 enum class RouterKind : uint8_t { kDsv4, kHash, kDeepseekV3, kSoftmax, kFlint };
 
 constexpr int64_t scale_block(WeightFormat format) {
   return format == WeightFormat::kMxfp4 ? kMxBlock : kNvBlock;
 }
-constexpr std::string_view name_of(WeightFormat f) { return f == WeightFormat::kMxfp4 ? "mxfp4" : "nvfp4"; }
-constexpr std::string_view name_of(Activations a) { return a == Activations::kBf16 ? "bf16" : "mxfp8"; }
+constexpr std::string_view name_of(WeightFormat f) {
+  return f == WeightFormat::kMxfp4 ? "mxfp4" : "nvfp4";
+}
+constexpr std::string_view name_of(Activations a) {
+  return a == Activations::kBf16 ? "bf16" : "mxfp8";
+}
 constexpr std::string_view name_of(Precision p) { return p == Precision::kFast ? "fast" : "exact"; }
 constexpr std::string_view name_of(ScaleLayout l) {
   return l == ScaleLayout::kLinear ? "linear" : l == ScaleLayout::k128x4 ? "128x4" : "8x4";
@@ -51,18 +55,19 @@ struct Swiglu {
 struct RouterSpec {
   RouterKind kind = RouterKind::kDsv4;
   int64_t top_k = 6;
-  float scale = 1.0F;             // the routed scaling factor, applied to the weights
-  int64_t groups = 1;             // kDeepseekV3: groups of experts, of which the best `groups_kept` stay
+  float scale = 1.0F;  // the routed scaling factor, applied to the weights
+  int64_t groups = 1;  // kDeepseekV3: groups of experts, of which the best `groups_kept` stay
   int64_t groups_kept = 1;
   int64_t image_sentinel_lo = 0;  // first of the five image token ids; <= 0: no row is an image
 };
 
 // One MoE layer as this rank runs it.
 struct LayerSpec {
-  int64_t hidden = 0;         // H, a multiple of 32
-  int64_t intermediate = 0;   // I of this rank
-  int64_t experts = 0;        // E of the whole layer: ids and logits count these
-  int64_t first_expert = 0;   // this rank's experts are first_expert ... first_expert + local_experts - 1
+  int64_t hidden = 0;        // H, a multiple of 32
+  int64_t intermediate = 0;  // I of this rank
+  int64_t experts = 0;       // E of the whole layer: ids and logits count these
+  int64_t first_expert =
+      0;  // this rank's experts are first_expert ... first_expert + local_experts - 1
   int64_t local_experts = 0;
   WeightFormat weights = WeightFormat::kMxfp4;
   Activations activations = Activations::kBf16;

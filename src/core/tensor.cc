@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/tensor.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <cstdlib>
 #include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <new>
 #include <utility>
 
@@ -23,7 +22,8 @@ void Tensor::Free::operator()(std::byte* p) const { std::free(p); }
 
 Tensor::Tensor(Dtype dtype, Dims dims) : dtype_(dtype), dims_(std::move(dims)) {
   size_t bytes = static_cast<size_t>(num_elems(dims_)) * dtype_bytes(dtype_);
-  bytes = (bytes / kTensorAlignment + 1) * kTensorAlignment;  // never empty, so data() is never null
+  bytes =
+      (bytes / kTensorAlignment + 1) * kTensorAlignment;  // never empty, so data() is never null
   auto* p = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, bytes));
   if (p == nullptr) throw std::bad_alloc();
   std::memset(p, 0, bytes);

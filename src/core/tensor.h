@@ -17,8 +17,8 @@ namespace octet {
 
 using Dims = std::vector<int64_t>;
 
-int64_t num_elems(const Dims& dims);        // the product; 1 for a scalar
-std::string to_string(const Dims& dims);    // "[2, 64]"
+int64_t num_elems(const Dims& dims);      // the product; 1 for a scalar
+std::string to_string(const Dims& dims);  // "[2, 64]"
 
 // Somebody else's bytes.
 struct TensorView {

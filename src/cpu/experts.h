@@ -35,8 +35,10 @@ class PanelSource {
   // Bytes of scratch a worker needs to make one panel; 0 where panels lie in memory.
   virtual int64_t scratch_bytes() const = 0;
   // The panel, in memory or made in `scratch` (64-byte aligned).
-  virtual const uint8_t* gate_up_panel(int64_t local_expert, int64_t panel, uint8_t* scratch) const = 0;
-  virtual const uint8_t* down_panel(int64_t local_expert, int64_t panel, uint8_t* scratch) const = 0;
+  virtual const uint8_t* gate_up_panel(int64_t local_expert, int64_t panel,
+                                       uint8_t* scratch) const = 0;
+  virtual const uint8_t* down_panel(int64_t local_expert, int64_t panel,
+                                    uint8_t* scratch) const = 0;
 };
 
 // Panels of all local experts one after another: layouts::pack_expert's bytes, `expert_stride` apart.
@@ -75,7 +77,8 @@ class PreparedPanels final : public PanelSource {
   const layouts::PanelSizes& sizes() const override { return sizes_; }
   ExpertParams params(int64_t local_expert) const override;
   int64_t scratch_bytes() const override;
-  const uint8_t* gate_up_panel(int64_t local_expert, int64_t panel, uint8_t* scratch) const override;
+  const uint8_t* gate_up_panel(int64_t local_expert, int64_t panel,
+                               uint8_t* scratch) const override;
   const uint8_t* down_panel(int64_t local_expert, int64_t panel, uint8_t* scratch) const override;
 
  private:
@@ -96,16 +99,17 @@ struct ExpertsArgs {
   const LayerSpec* spec;
   const PanelSource* weights;
   int64_t tokens, top_k;
-  const Bf16* x;            // [T, H]
-  const int32_t* topk_ids;  // [T, k], of the whole layer; outside this rank's experts: -1 in `permuted`
-  std::byte* workspace;     // experts_workspace_bytes(...) bytes, 64-byte aligned, any content
-  int32_t* permuted;        // [T, k] out: row of `rows`, or -1
-  Bf16* rows;               // [T k, H] out, unweighted; only rows named in `permuted` are written
+  const Bf16* x;  // [T, H]
+  const int32_t*
+      topk_ids;  // [T, k], of the whole layer; outside this rank's experts: -1 in `permuted`
+  std::byte* workspace;  // experts_workspace_bytes(...) bytes, 64-byte aligned, any content
+  int32_t* permuted;     // [T, k] out: row of `rows`, or -1
+  Bf16* rows;            // [T k, H] out, unweighted; only rows named in `permuted` are written
   ExpertsTrace trace;
 };
 
-int64_t experts_workspace_bytes(const LayerSpec& spec, const PanelSource& weights, int64_t tokens, int64_t top_k,
-                                int num_threads);
+int64_t experts_workspace_bytes(const LayerSpec& spec, const PanelSource& weights, int64_t tokens,
+                                int64_t top_k, int num_threads);
 
 // `workspace` was sized for at least executor.num_threads().
 void run_experts(const ExpertsArgs& args, PanelDot dot, Executor& executor);

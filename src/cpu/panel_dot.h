@@ -17,13 +17,16 @@ namespace octet::cpu {
 
 constexpr int kMaxDotRows = 4;  // activation rows a call takes: what fits the registers
 
-using PanelDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const float* const* x, int num_rows, float* out);
+using PanelDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const float* const* x,
+                            int num_rows, float* out);
 
 // One instruction set's kernels, by weight format.
 struct PanelDot {
   PanelDotFn mxfp4;
   PanelDotFn nvfp4;
-  PanelDotFn for_format(WeightFormat format) const { return format == WeightFormat::kMxfp4 ? mxfp4 : nvfp4; }
+  PanelDotFn for_format(WeightFormat format) const {
+    return format == WeightFormat::kMxfp4 ? mxfp4 : nvfp4;
+  }
 };
 
 extern const PanelDot kPanelDotPortable;  // any machine

@@ -39,34 +39,34 @@ struct PreparedBinding {
 // One call. Give ids and weights, or logits, or neither (then the checkpoint's gate makes the logits).
 struct LayerCall {
   int64_t tokens = 0;
-  const Bf16* x = nullptr;                    // [T, H]
-  TokenIds given_ids;                         // [T, k] or null, global ids, any values
-  const float* given_weights = nullptr;       // [T, k], with given_ids
-  int64_t given_top_k = 0;                    // k of given_ids; 0: the layer's
-  const float* logits = nullptr;              // [T, E] or null: final, no gate bias is added
-  TokenIds input_ids;                         // [T] or null; hash layers and image tokens
-  const Bf16* shared = nullptr;               // [T, H] or null: added in finalize
+  const Bf16* x = nullptr;               // [T, H]
+  TokenIds given_ids;                    // [T, k] or null, global ids, any values
+  const float* given_weights = nullptr;  // [T, k], with given_ids
+  int64_t given_top_k = 0;               // k of given_ids; 0: the layer's
+  const float* logits = nullptr;         // [T, E] or null: final, no gate bias is added
+  TokenIds input_ids;                    // [T] or null; hash layers and image tokens
+  const Bf16* shared = nullptr;          // [T, H] or null: added in finalize
   // Outputs. y null: the unfinalized output only.
-  Bf16* y = nullptr;                          // [T, H]
-  int32_t* topk_ids = nullptr;                // [T, k]
-  float* topk_weights = nullptr;              // [T, k]
-  Bf16* rows = nullptr;                       // [T k, H] or null (then they stay in the workspace)
-  int32_t* permuted = nullptr;                // [T, k] or null; with rows
-  float* logits_out = nullptr;                // [T, E] or null
+  Bf16* y = nullptr;              // [T, H]
+  int32_t* topk_ids = nullptr;    // [T, k]
+  float* topk_weights = nullptr;  // [T, k]
+  Bf16* rows = nullptr;           // [T k, H] or null (then they stay in the workspace)
+  int32_t* permuted = nullptr;    // [T, k] or null; with rows
+  float* logits_out = nullptr;    // [T, E] or null
   cpu::ExpertsTrace trace;
 };
 
 class Layer {
  public:
   // `tensors.keep` is held only by a packed layer; others are copied, their pages released as it goes.
-  static Result<Layer> load(const checkpoint::LayerTensors& tensors, const LayerOptions& options, Executor& executor,
-                            const Progress& progress = {});
+  static Result<Layer> load(const checkpoint::LayerTensors& tensors, const LayerOptions& options,
+                            Executor& executor, const Progress& progress = {});
   static Result<Layer> bind(const PreparedBinding& binding, const LayerOptions& options);
 
   const LayerSpec& spec() const;
   const Selection& selection() const;
-  int64_t weight_bytes() const;     // codes and scales of the local experts
-  int64_t resident_bytes() const;   // memory of its own
+  int64_t weight_bytes() const;    // codes and scales of the local experts
+  int64_t resident_bytes() const;  // memory of its own
   // Codes and scales that a call with these ids must read.
   int64_t bytes_read(const int32_t* topk_ids, int64_t num_slots) const;
   // Of one call; `top_k` is the layer's unless ids are given with another.
@@ -75,7 +75,8 @@ class Layer {
   // and any rows for a loaded one; the reason names value found and wanted.
   Status accepts(const TensorView& x) const;
   // `workspace` has workspace_bytes(...) bytes, 64-byte aligned. Nothing is written when the call is refused.
-  Status run(const LayerCall& call, std::byte* workspace, int64_t workspace_bytes, Executor& executor) const;
+  Status run(const LayerCall& call, std::byte* workspace, int64_t workspace_bytes,
+             Executor& executor) const;
 
  private:
   struct Impl;

@@ -31,8 +31,8 @@ struct Kernel {
   Isa isa;
   Activations activations;
   WeightFormat weights;
-  int64_t max_tokens;         // 0: any
-  std::string_view checked;   // where it was run: "CI", "H200", ...
+  int64_t max_tokens;        // 0: any
+  std::string_view checked;  // where it was run: "CI", "H200", ...
 };
 
 // kernels.inc, in order.
@@ -40,9 +40,9 @@ std::span<const Kernel> kernels();
 
 struct Problem {
   LayerSpec spec;
-  int64_t tokens = 0;         // 0: any number
+  int64_t tokens = 0;  // 0: any number
   Backend backend = Backend::kAuto;
-  std::string kernel;         // a name forces it; empty: the best
+  std::string kernel;  // a name forces it; empty: the best
 };
 
 // Empty if the kernel takes the problem, else why not: value found, value wanted.
@@ -54,8 +54,9 @@ struct Refusal {
 };
 
 struct Selection {
-  const Kernel* kernel = nullptr;   // null: none takes it
-  std::vector<Refusal> refused;     // every other kernel that was asked, in the table's order, also those behind the chosen one
+  const Kernel* kernel = nullptr;  // null: none takes it
+  std::vector<Refusal>
+      refused;  // every other kernel that was asked, in the table's order, also those behind the chosen one
 };
 Selection select(const Problem& problem);
 // The same as a failure if there is none: kUnsupported with every candidate's reason.

@@ -11,7 +11,9 @@
 
 namespace octet::formats {
 
-constexpr float bf16_to_f32(Bf16 v) { return std::bit_cast<float>(static_cast<uint32_t>(v.bits) << 16); }
+constexpr float bf16_to_f32(Bf16 v) {
+  return std::bit_cast<float>(static_cast<uint32_t>(v.bits) << 16);
+}
 
 constexpr Bf16 bf16_from_f32(float v) {
   const uint32_t bits = std::bit_cast<uint32_t>(v);

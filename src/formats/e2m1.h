@@ -9,8 +9,9 @@
 
 namespace octet::formats {
 
-constexpr std::array<float, 16> kE2m1Values = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
-                                               -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+constexpr std::array<float, 16> kE2m1Values = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,
+                                               4.0F,  6.0F,  -0.0F, -0.5F, -1.0F, -1.5F,
+                                               -2.0F, -3.0F, -4.0F, -6.0F};
 
 constexpr float e2m1_to_f32(uint8_t code) { return kE2m1Values[code & 15]; }
 
@@ -19,14 +20,23 @@ constexpr uint8_t e2m1_at(const uint8_t* pairs, int64_t idx) {
   return static_cast<uint8_t>((pairs[idx / 2] >> (idx % 2 * 4)) & 15);
 }
 
-constexpr uint8_t e2m1_pair(uint8_t low, uint8_t high) { return static_cast<uint8_t>((low & 15) | (high << 4)); }
+constexpr uint8_t e2m1_pair(uint8_t low, uint8_t high) {
+  return static_cast<uint8_t>((low & 15) | (high << 4));
+}
 
 // Nearest, ties to the even code, saturating at 6, the sign of zero kept. v is not NaN. double, so that a
 // quotient that was rounded once is not rounded again.
 constexpr uint8_t e2m1_from_f64(double v, bool negative) {
   const double a = v < 0 ? -v : v;
   // Halfway points between neighbours; at a tie the even code wins: 0.25 -> 0, 0.75 -> 1, 1.25 -> 1, ...
-  const uint8_t code = a > 5.0 ? 7 : a >= 3.5 ? 6 : a > 2.5 ? 5 : a >= 1.75 ? 4 : a > 1.25 ? 3 : a >= 0.75 ? 2 : a > 0.25 ? 1 : 0;
+  const uint8_t code = a > 5.0     ? 7
+                       : a >= 3.5  ? 6
+                       : a > 2.5   ? 5
+                       : a >= 1.75 ? 4
+                       : a > 1.25  ? 3
+                       : a >= 0.75 ? 2
+                       : a > 0.25  ? 1
+                                   : 0;
   return static_cast<uint8_t>(code | (negative ? 8 : 0));
 }
 constexpr uint8_t e2m1_from_f32(float v) { return e2m1_from_f64(static_cast<double>(v), v < 0); }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -26,7 +27,8 @@ constexpr float e4m3_decode_slow(uint8_t code) {
 
 constexpr std::array<float, 256> kE4m3Values = [] {
   std::array<float, 256> t{};
-  for (int i = 0; i < 256; ++i) t[static_cast<size_t>(i)] = e4m3_decode_slow(static_cast<uint8_t>(i));
+  for (int i = 0; i < 256; ++i)
+    t[static_cast<size_t>(i)] = e4m3_decode_slow(static_cast<uint8_t>(i));
   return t;
 }();
 
@@ -39,9 +41,11 @@ constexpr uint8_t e4m3_from_f32(float v) {
   const uint32_t mag = bits & 0x7FFFFFFFU;
   if (mag > 0x7F800000U) return kE4m3Nan;
   if (mag >= std::bit_cast<uint32_t>(464.0F)) return static_cast<uint8_t>(sign | 0x7EU);
-  if (mag < std::bit_cast<uint32_t>(0x1p-6F)) {  // subnormal: a multiple of 2^-9; adding 2^14 rounds there
+  if (mag < std::bit_cast<uint32_t>(
+                0x1p-6F)) {  // subnormal: a multiple of 2^-9; adding 2^14 rounds there
     const float sum = std::bit_cast<float>(mag) + 0x1p14F;
-    return static_cast<uint8_t>(sign | (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0x1p14F)));
+    return static_cast<uint8_t>(sign |
+                                (std::bit_cast<uint32_t>(sum) - std::bit_cast<uint32_t>(0x1p14F)));
   }
   const uint32_t rounded = mag + 0x7FFFFU + ((mag >> 20) & 1U);
   const uint32_t code = (rounded >> 20) - ((127U - 7U) << 3);

@@ -17,7 +17,9 @@ struct Mxfp4Block {  // one block's codes; its scale stands in a tensor of its o
 };
 static_assert(sizeof(Mxfp4Block) == 16);
 
-constexpr float mxfp4_to_f32(uint8_t e2m1, uint8_t ue8m0) { return e2m1_to_f32(e2m1) * ue8m0_to_f32(ue8m0); }
+constexpr float mxfp4_to_f32(uint8_t e2m1, uint8_t ue8m0) {
+  return e2m1_to_f32(e2m1) * ue8m0_to_f32(ue8m0);
+}
 
 // The smallest power of two with amax <= 6 * 2^(code - 127), in 0 ... 254; 0 for a zero block. [D]
 inline uint8_t mxfp4_scale_code(double amax) {

@@ -21,7 +21,9 @@ constexpr float kInv448 = 0x1.24924ap-9F;  // fp32(1/448), bits 0x3B124925
 static_assert(std::bit_cast<uint32_t>(kInv448) == 0x3B124925U);
 
 // 2^(127 - code) for code 1 ... 253; the caller handles the ends.
-constexpr float ue8m0_inverse(int code) { return std::bit_cast<float>(static_cast<uint32_t>(254 - code) << 23); }
+constexpr float ue8m0_inverse(int code) {
+  return std::bit_cast<float>(static_cast<uint32_t>(254 - code) << 23);
+}
 
 // ---- x: section 3
 
@@ -43,7 +45,9 @@ inline uint8_t x_code(float x, uint8_t scale_code) {
 // ---- h: section 7
 
 // Binary32 subnormals to zero of the same sign.
-inline float flush_subnormal(float v) { return std::fabs(v) < 0x1p-126F ? std::copysign(0.0F, v) : v; }
+inline float flush_subnormal(float v) {
+  return std::fabs(v) < 0x1p-126F ? std::copysign(0.0F, v) : v;
+}
 
 // The scale code of a block of h from the largest magnitude of its numbers (flushed); an all-zero block counts
 // as 448. An infinite amax gives 255: the block is NaN.
@@ -54,8 +58,10 @@ constexpr uint8_t h_scale_code(float amax) {
 
 // One element of h under the block's code; NaN becomes 0x7F.
 inline uint8_t h_code(float h, uint8_t scale_code) {
-  const double inverse = std::ldexp(1.0, 127 - scale_code);  // code 0: 2^127; code 254: 2^-127, no flush
-  return e4m3_from_f32(flush_subnormal(static_cast<float>(static_cast<double>(flush_subnormal(h)) * inverse)));
+  const double inverse =
+      std::ldexp(1.0, 127 - scale_code);  // code 0: 2^127; code 254: 2^-127, no flush
+  return e4m3_from_f32(
+      flush_subnormal(static_cast<float>(static_cast<double>(flush_subnormal(h)) * inverse)));
 }
 
 }  // namespace octet::formats

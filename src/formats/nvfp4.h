@@ -19,6 +19,8 @@ static_assert(sizeof(Nvfp4Block) == 8);
 constexpr float kNvfp4Max = 6.0F * kE4m3Max;  // 2688: the largest element times the largest scale
 
 // Without the binary32 factor; exact.
-constexpr float nvfp4_to_f32(uint8_t e2m1, uint8_t e4m3) { return e2m1_to_f32(e2m1) * e4m3_to_f32(e4m3); }
+constexpr float nvfp4_to_f32(uint8_t e2m1, uint8_t e4m3) {
+  return e2m1_to_f32(e2m1) * e4m3_to_f32(e4m3);
+}
 
 }  // namespace octet::formats

@@ -11,7 +11,9 @@ namespace octet::formats {
 constexpr uint8_t kUe8m0Nan = 255;
 
 constexpr float ue8m0_to_f32(uint8_t code) {
-  const uint32_t bits = code == 0 ? 0x00400000U : code == 255 ? 0x7FC00000U : static_cast<uint32_t>(code) << 23;
+  const uint32_t bits = code == 0     ? 0x00400000U
+                        : code == 255 ? 0x7FC00000U
+                                      : static_cast<uint32_t>(code) << 23;
   return std::bit_cast<float>(bits);
 }
 

@@ -69,13 +69,13 @@ struct BiasView {
 };
 
 struct ExpertWeights {
-  WeightView gate, up;           // [I, H]
-  WeightView down;               // [H, I]
-  float gate_alpha = 1.0F;       // fp32 factor of each matrix; NVFP4 only
+  WeightView gate, up;      // [I, H]
+  WeightView down;          // [H, I]
+  float gate_alpha = 1.0F;  // fp32 factor of each matrix; NVFP4 only
   float up_alpha = 1.0F;
   float down_alpha = 1.0F;
-  BiasView gate_bias, up_bias;   // [I]
-  BiasView down_bias;            // [H]; rank 0 only under tensor parallelism
+  BiasView gate_bias, up_bias;                      // [I]
+  BiasView down_bias;                               // [H]; rank 0 only under tensor parallelism
   float limit = std::numeric_limits<float>::max();  // the clamp of semantics.md section 7
 };
 

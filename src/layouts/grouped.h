@@ -12,10 +12,12 @@ namespace octet::layouts {
 constexpr int64_t kGroupRows = 64;
 
 constexpr int64_t grouped_stored_row(W13Row row) {
-  return row.column / kGroupRows * 2 * kGroupRows + (row.is_gate ? kGroupRows : 0) + row.column % kGroupRows;
+  return row.column / kGroupRows * 2 * kGroupRows + (row.is_gate ? kGroupRows : 0) +
+         row.column % kGroupRows;
 }
 constexpr W13Row grouped_logical_row(int64_t stored) {
-  return {stored / (2 * kGroupRows) * kGroupRows + stored % kGroupRows, stored % (2 * kGroupRows) >= kGroupRows};
+  return {stored / (2 * kGroupRows) * kGroupRows + stored % kGroupRows,
+          stored % (2 * kGroupRows) >= kGroupRows};
 }
 
 }  // namespace octet::layouts

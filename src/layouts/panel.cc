@@ -26,8 +26,8 @@ uint32_t eight_codes(const WeightView& w, int64_t row, int64_t k) {
 
 // Element j of 8 from bits 4 j to byte j % 4, low nibble for j < 4, high for j >= 4.
 uint32_t split_halves(uint32_t v) {
-  const uint32_t low = v & 0xFFFFU;  // elements 0 ... 3
-  const uint32_t high = v >> 16;     // elements 4 ... 7
+  const uint32_t low = v & 0xFFFFU;     // elements 0 ... 3
+  const uint32_t high = v >> 16;        // elements 4 ... 7
   const auto spread = [](uint32_t x) {  // nibble i to the low half of byte i
     x = (x | (x << 8)) & 0x00FF00FFU;
     return (x | (x << 4)) & 0x0F0F0F0FU;
@@ -59,11 +59,13 @@ PanelByte panel_byte(WeightFormat format, int64_t num_blocks, int64_t offset) {
   const int64_t group = offset / panel_payload_bytes(format, kPanelGroup);
   const int64_t in_group = offset % panel_payload_bytes(format, kPanelGroup);
   const int64_t scale_bytes = panel_blocks_in_group(num_blocks, group) * kPanelRows;
-  if (in_group < scale_bytes) return {true, in_group % kPanelRows, group * kPanelGroup + in_group / kPanelRows, 0};
+  if (in_group < scale_bytes)
+    return {true, in_group % kPanelRows, group * kPanelGroup + in_group / kPanelRows, 0};
   const int64_t in_codes = in_group - scale_bytes;
   const int64_t block = group * kPanelGroup + in_codes / panel_tile_bytes(format);
   const int64_t in_tile = in_codes % panel_tile_bytes(format);
-  return {false, in_tile % 64 / 4, block, block * scale_block(format) + in_tile / 64 * 8 + in_tile % 4};
+  return {false, in_tile % 64 / 4, block,
+          block * scale_block(format) + in_tile / 64 * 8 + in_tile % 4};
 }
 
 PanelSizes panel_sizes(const ExpertWeights& e) {
@@ -91,7 +93,8 @@ void pack_down_panel(const ExpertWeights& e, int64_t panel, uint8_t* out) {
 
 void pack_expert(const ExpertWeights& e, uint8_t* out) {
   const PanelSizes s = panel_sizes(e);
-  for (int64_t p = 0; p < s.gate_up_panels; ++p) pack_gate_up_panel(e, p, out + p * s.gate_up_panel_bytes());
+  for (int64_t p = 0; p < s.gate_up_panels; ++p)
+    pack_gate_up_panel(e, p, out + p * s.gate_up_panel_bytes());
   for (int64_t p = 0; p < s.down_panels; ++p) {
     pack_down_panel(e, p, out + s.gate_up_bytes() + p * s.down_panel_bytes());
   }

@@ -30,7 +30,9 @@ constexpr int64_t kPanelRows = 16;
 constexpr int64_t kPanelGroup = 4;  // scale blocks a group
 constexpr int64_t kPanelAlignment = 64;
 
-constexpr int64_t panel_tile_bytes(WeightFormat format) { return scale_block(format) / 2 * kPanelRows; }
+constexpr int64_t panel_tile_bytes(WeightFormat format) {
+  return scale_block(format) / 2 * kPanelRows;
+}
 
 // Bytes of a panel of `num_blocks` scale blocks, without and with its padding to 64.
 constexpr int64_t panel_payload_bytes(WeightFormat format, int64_t num_blocks) {
@@ -53,11 +55,13 @@ constexpr int64_t panel_blocks_in_group(int64_t num_blocks, int64_t group) {
   const int64_t left = num_blocks - group * kPanelGroup;
   return left < kPanelGroup ? left : kPanelGroup;
 }
-constexpr NibblePosition panel_code_position(WeightFormat format, int64_t num_blocks, int64_t lane, int64_t k) {
+constexpr NibblePosition panel_code_position(WeightFormat format, int64_t num_blocks, int64_t lane,
+                                             int64_t k) {
   const int64_t block = k / scale_block(format);
   const int64_t group = block / kPanelGroup;
   const int64_t in_block = k % scale_block(format);
-  const int64_t base = panel_group_offset(format, group) + panel_blocks_in_group(num_blocks, group) * kPanelRows +
+  const int64_t base = panel_group_offset(format, group) +
+                       panel_blocks_in_group(num_blocks, group) * kPanelRows +
                        block % kPanelGroup * panel_tile_bytes(format);
   return {base + in_block / 8 * 64 + lane * 4 + in_block % 4, in_block % 8 < 4 ? 0 : 4};
 }

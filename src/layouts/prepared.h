@@ -24,18 +24,24 @@ constexpr int64_t kPreparedPad = 128;
 constexpr int64_t kPreparedMaxExperts = 384;
 constexpr int64_t kPreparedMaxTopK = 8;
 
-constexpr int64_t padded_intermediate(int64_t intermediate) { return round_up(intermediate, kPreparedPad); }
+constexpr int64_t padded_intermediate(int64_t intermediate) {
+  return round_up(intermediate, kPreparedPad);
+}
 
 // Where logical row `row` is stored, and back.
 constexpr int64_t shuffled_row(int64_t row) { return row / 32 * 32 + row % 4 * 8 + row % 32 / 4; }
-constexpr int64_t unshuffled_row(int64_t stored) { return stored / 32 * 32 + stored % 8 * 4 + stored % 32 / 8; }
+constexpr int64_t unshuffled_row(int64_t stored) {
+  return stored / 32 * 32 + stored % 8 * 4 + stored % 32 / 8;
+}
 
 struct W13Row {
   int64_t column;  // of h
   bool is_gate;
   friend bool operator==(const W13Row&, const W13Row&) = default;
 };
-constexpr int64_t w13_stored_row(W13Row row) { return shuffled_row(2 * row.column + (row.is_gate ? 1 : 0)); }
+constexpr int64_t w13_stored_row(W13Row row) {
+  return shuffled_row(2 * row.column + (row.is_gate ? 1 : 0));
+}
 constexpr W13Row w13_logical_row(int64_t stored) {
   const int64_t logical = unshuffled_row(stored);
   return {logical / 2, logical % 2 == 1};

@@ -23,9 +23,12 @@ struct ScaleCoord {
 // Bytes of a scale tensor, padding included.
 constexpr int64_t scale_bytes(ScaleLayout layout, int64_t rows, int64_t cols) {
   switch (layout) {
-    case ScaleLayout::kLinear: return rows * cols;
-    case ScaleLayout::k128x4: return round_up(rows, 128) * round_up(cols, 4);
-    case ScaleLayout::k8x4: return round_up(rows, 8) * round_up(cols, 4);
+    case ScaleLayout::kLinear:
+      return rows * cols;
+    case ScaleLayout::k128x4:
+      return round_up(rows, 128) * round_up(cols, 4);
+    case ScaleLayout::k8x4:
+      return round_up(rows, 8) * round_up(cols, 4);
   }
   return 0;
 }
@@ -33,10 +36,12 @@ constexpr int64_t scale_bytes(ScaleLayout layout, int64_t rows, int64_t cols) {
 constexpr int64_t scale_offset(ScaleLayout layout, int64_t cols, int64_t row, int64_t col) {
   const int64_t atoms = ceil_div(cols, 4);
   switch (layout) {
-    case ScaleLayout::kLinear: return row * cols + col;
+    case ScaleLayout::kLinear:
+      return row * cols + col;
     case ScaleLayout::k128x4:
       return (row / 128 * atoms + col / 4) * 512 + row % 32 * 16 + row % 128 / 32 * 4 + col % 4;
-    case ScaleLayout::k8x4: return (row / 8 * atoms + col / 4) * 32 + row % 8 * 4 + col % 4;
+    case ScaleLayout::k8x4:
+      return (row / 8 * atoms + col / 4) * 32 + row % 8 * 4 + col % 4;
   }
   return 0;
 }
@@ -45,7 +50,8 @@ constexpr int64_t scale_offset(ScaleLayout layout, int64_t cols, int64_t row, in
 constexpr ScaleCoord scale_coord(ScaleLayout layout, int64_t cols, int64_t offset) {
   const int64_t atoms = ceil_div(cols, 4);
   switch (layout) {
-    case ScaleLayout::kLinear: return {offset / cols, offset % cols};
+    case ScaleLayout::kLinear:
+      return {offset / cols, offset % cols};
     case ScaleLayout::k128x4: {
       const int64_t atom = offset / 512;
       const int64_t in = offset % 512;

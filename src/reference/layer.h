@@ -21,10 +21,11 @@ struct Span {
 struct LayerArgs {
   LayerSpec spec;
   int64_t tokens = 0, top_k = 0;
-  const Bf16* x = nullptr;            // [T, H]
-  const int32_t* topk_ids = nullptr;  // [T, k], counted over the whole layer; others contribute nothing
+  const Bf16* x = nullptr;  // [T, H]
+  const int32_t* topk_ids =
+      nullptr;  // [T, k], counted over the whole layer; others contribute nothing
   const float* topk_weights = nullptr;  // [T, k]
-  const Bf16* shared = nullptr;       // [T, H] or null
+  const Bf16* shared = nullptr;         // [T, H] or null
   // Local expert e's matrices.
   std::function<layouts::ExpertWeights(int64_t local_expert)> expert;
 };
@@ -35,7 +36,7 @@ std::vector<Span> layer(const LayerArgs& args, const Progress& progress = {});
 // How far a result is from its interval: the worst |got - value| / bound over all elements (<= 1: all inside), where it
 // is and what stands there. NaN is right only where the reference is NaN.
 struct Worst {
-  double share = 0;          // error as a share of its bound; > 1: outside
+  double share = 0;  // error as a share of its bound; > 1: outside
   int64_t token = 0, column = 0;
   double got = 0;
   Span want;
