@@ -21,9 +21,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo)
 endif()
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g1")  # assertions stay on: they cost nothing outside the inner loops
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")  # assertions stay on: they cost nothing outside the inner loops
 
-set(OCTET_AVX2_FLAGS -mavx2 -mfma -mf16c)
+set(OCTET_AVX2_FLAGS -O3 -mavx2 -mfma -mf16c)
 
 # What every target of ours is compiled with. No contraction: a product and a sum are one rounding only
 # where the source says fma, on every compiler and instruction set (semantics.md section 12, same bytes).
