@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sets up, builds, passes the tests. Everything here runs in CI too; nothing else does.
+#
+#   scripts/test.sh            everything: g++ and clang without a warning, sanitizers, lint, a minute of fuzzing, all tests;
+#                              where nvcc is, every CUDA file too
+#   scripts/test.sh --quick    the g++ build and its tests alone
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/lib.sh
+
+quick=
+for arg in "$@"; do
+  case $arg in
+    --quick) quick=1 ;;
+    -h | --help) sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "test.sh: no option '$arg', want --quick" >&2; exit 2 ;;
+  esac
+done
+jobs=$(nproc)
+started=$SECONDS
+step() { say "$1  (minute $(((SECONDS - started) / 60)))"; }
+
+# shellcheck disable=SC2086
+need_packages $BUILD_PACKAGES $TEST_PACKAGES
+if [ -z "$quick" ]; then
+  # shellcheck disable=SC2086
+  need_packages $LINT_PACKAGES
+  step "format"
+  git ls-files '*.h' '*.hpp' '*.cc' '*.c' '*.cu' '*.cuh' | xargs clang-format-14 --dry-run --Werror
+fi
+
+step "build with g++"
+cmake --preset cpu -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc >build.log 2>&1 || { cat build.log; exit 1; }
+rm build.log
+cmake --build --preset cpu -j "$jobs"
+cmake --build --preset cpu -j "$jobs" --target all_verify_interface_header_sets
+
+if [ -z "$quick" ]; then
+  nvcc=$(find_nvcc)
+  if [ -n "$nvcc" ]; then
+    step "compile every CUDA file with $nvcc"
+    cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
+    cmake --build --preset cuda -j "$jobs" --target octet_cuda_all
+  fi
+  step "build with clang"
+  cmake -S . -B build/clang -G Ninja -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOCTET_WERROR=ON -DOCTET_TESTS=ON >/dev/null
+  cmake --build build/clang -j "$jobs"
+  step "tests under address and undefined-behaviour sanitizers"
+  cmake --preset cpu-asan >/dev/null
+  cmake --build --preset cpu-asan -j "$jobs"
+  ctest --preset cpu-asan -j "$jobs" --label-exclude 'slow|mutation'
+  step "lint"
+  run-clang-tidy-14 -quiet -j "$jobs" -p build/cpu "^$PWD/(src|tools)/.*\.cc$" >build/clang-tidy.log 2>&1 ||
+    { grep -E 'error|warning' build/clang-tidy.log; exit 1; }
+  step "fuzz"
+  scripts/fuzz.sh "${OCTET_FUZZ_SECONDS:-15}"
+fi
+
+step "tests"
+if [ -n "$quick" ]; then
+  ctest --preset cpu -j "$jobs" --label-exclude mutation
+else
+  ctest --preset cpu -j "$jobs"
+fi
