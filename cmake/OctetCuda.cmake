@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# CUDA targets: every file for every architecture of OCTET_CUDA_ARCHITECTURES, all warnings are errors.
+#
+#   octet_cuda_library(NAME SOURCES ... DEPENDS ...)   one static library per folder; part of the target octet_cuda_all
+#   octet_gpu_test(NAME SOURCES ... DEPENDS ...)       a test that needs a device: label needs_gpu
+list(TRANSFORM OCTET_CUDA_ARCHITECTURES APPEND "-real" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+
+add_custom_target(octet_cuda_all)
+set(OCTET_CUDA_FLAGS -Werror all-warnings -lineinfo --expt-relaxed-constexpr --fmad=false -Xcompiler=-Wall,-Wextra)
+
+function(octet_cuda_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(octet_${name} STATIC ${arg_SOURCES})
+  add_library(octet::${name} ALIAS octet_${name})
+  target_compile_options(octet_${name} PRIVATE ${OCTET_CUDA_FLAGS})
+  target_include_directories(octet_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+  target_link_libraries(octet_${name} PUBLIC ${arg_DEPENDS} CUDA::cudart_static)
+  add_dependencies(octet_cuda_all octet_${name})
+endfunction()
+
+function(octet_gpu_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  if(NOT OCTET_TESTS)
+    return()
+  endif()
+  find_package(GTest REQUIRED)
+  add_executable(${name} ${arg_SOURCES})
+  target_compile_options(${name} PRIVATE ${OCTET_CUDA_FLAGS})
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} GTest::gtest_main)
+  add_dependencies(octet_cuda_all ${name})
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS needs_gpu)
+endfunction()

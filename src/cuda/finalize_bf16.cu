@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// finalize_bf16: weighted sum of the routed experts' rows, back in token order.
+//
+//   rows     [N, H] bf16 ──┐
+//   permuted [T, k] i32  ──┤
+//   weight   [T, k] f32  ──┼──► finalize ──► y [T, H] bf16
+//   shared   [T, H] bf16 ──┘  (or null)
+//
+// Any T and k; H % 8 == 0; pointers 16-byte aligned. A negative `permuted` is skipped.
+// Rounding: acc = fma(weight, row, acc), slots ascending, in f32; then fma(acc, scale, shared) or acc * scale; one rounding to
+// bf16. No atomics, so the same bytes as cpu::finalize on any grid.
+// Errors: kUnsupported with the failing value. Truth: reference::finalize. Source: semantics.md section 8.
+// Checked: see docs/kernels/finalize_bf16.md.
+#include <string>
+
+#include <cuda_bf16.h>
+
+#include "cuda/finalize_bf16.h"
+
+namespace octet::cuda {
+namespace {
+
+struct FinalizeTraits {
+  static constexpr int kThreads = 128;
+  static constexpr int kColsPerThread = 8;  // one 16-byte load of bf16
+  static constexpr int kColsPerBlock = kThreads * kColsPerThread;
+};
+
+union Eight {
+  uint4 raw;
+  __nv_bfloat162 pairs[4];
+};
+
+__device__ void load_eight(float (&out)[8], const Bf16* from) {
+  Eight v;
+  v.raw = *reinterpret_cast<const uint4*>(from);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 two = __bfloat1622float2(v.pairs[i]);
+    out[2 * i] = two.x;
+    out[2 * i + 1] = two.y;
+  }
+}
+
+__device__ void store_eight(Bf16* to, const float (&in)[8]) {
+  Eight v;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v.pairs[i] = __floats2bfloat162_rn(in[2 * i], in[2 * i + 1]);
+  *reinterpret_cast<uint4*>(to) = v.raw;
+}
+
+// Block (x, y): columns x * kColsPerBlock ... of token y.
+template <class Traits>
+__global__ __launch_bounds__(Traits::kThreads) void finalize_kernel(
+    const __grid_constant__ FinalizeArgs a) {
+  const int64_t token = blockIdx.y;
+  const int64_t col =
+      int64_t{blockIdx.x} * Traits::kColsPerBlock + threadIdx.x * Traits::kColsPerThread;
+  if (col >= a.hidden) return;
+  float acc[8] = {};
+  for (int64_t slot = token * a.top_k; slot < (token + 1) * a.top_k; ++slot) {
+    const int row = a.permuted[slot];
+    if (row < 0) continue;
+    const float weight = a.topk_weights[slot];
+    float v[8];
+    load_eight(v, a.rows + row * a.hidden + col);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) acc[i] = fmaf(weight, v[i], acc[i]);
+  }
+  float shared[8] = {};
+  if (a.shared != nullptr) load_eight(shared, a.shared + token * a.hidden + col);
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    acc[i] = a.shared != nullptr ? fmaf(acc[i], a.scale, shared[i]) : acc[i] * a.scale;
+  store_eight(a.y + token * a.hidden + col, acc);
+}
+
+}  // namespace
+
+Status launch_finalize_bf16(const FinalizeArgs& args, cudaStream_t stream) {
+  constexpr int64_t kMaxTokens = 65535;  // gridDim.y
+  if (args.hidden % FinalizeTraits::kColsPerThread != 0) {
+    return unsupported("hidden " + std::to_string(args.hidden) + " is not a multiple of 8");
+  }
+  if (args.tokens > kMaxTokens) {
+    return unsupported("tokens " + std::to_string(args.tokens) + ", want at most " +
+                       std::to_string(kMaxTokens));
+  }
+  if (args.tokens == 0 || args.hidden == 0) return {};
+  const dim3 grid(static_cast<unsigned>(ceil_div(args.hidden, FinalizeTraits::kColsPerBlock)),
+                  static_cast<unsigned>(args.tokens));
+  finalize_kernel<FinalizeTraits><<<grid, FinalizeTraits::kThreads, 0, stream>>>(args);
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
+    return {Code::kDeviceError, std::string("finalize_bf16: ") + cudaGetErrorString(error)};
+  }
+  return {};
+}
+
+}  // namespace octet::cuda
