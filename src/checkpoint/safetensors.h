@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safetensors file format: 8 bytes of header length, a JSON header, the data. Little endian, contiguous.
 // Reading maps the file; nothing in the header is trusted: unknown dtypes, shapes that overflow, offsets that overlap, lie
-// outside or do not match dtype x shape, duplicate names, a header over 100 MB, a truncated file are refused by name.
+// outside or do not match dtype x shape, duplicate names, a header over 100 MB, over a million tensors, a truncated file are
+// refused by name. Gaps between tensors are taken. Data may be unaligned for its dtype: copy_of (core/tensor.h) before
+// reading it as numbers.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/tensor.h"
 #include "octet/status.hpp"
@@ -36,7 +39,7 @@ class MappedFile {
 
 struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
-  NamedViews tensors;  // data pointers into `file`
+  NamedViews tensors;  // data pointers into `file`, not aligned
 };
 
 // Checks and reads a whole file's bytes; `where` begins every message.
@@ -56,11 +59,13 @@ class SafetensorsFile {
 };
 
 // Writes a file: to a temporary name beside `path`, then renamed, so that no half-written file is ever left. Data begins at
-// a multiple of 64 bytes; so does each tensor.
+// a multiple of 64 bytes; tensors stand without gaps (readers elsewhere refuse gaps), widest elements first, then by name,
+// so each is aligned to its elements.
 Status save_safetensors(const std::filesystem::path& path, const NamedViews& tensors,
                         const std::map<std::string, std::string>& metadata = {});
 
-// The same, a tensor at a time, for files larger than memory: declare all, then write each in the order declared.
+// The same, a tensor at a time, for files larger than memory: declare all, then write each in the order declared. Whoever
+// declares keeps them aligned: widest elements first, or sizes that are multiples of 64.
 class SafetensorsWriter {
  public:
   struct Entry {
@@ -74,8 +79,10 @@ class SafetensorsWriter {
   SafetensorsWriter(SafetensorsWriter&&) noexcept;
   SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
   ~SafetensorsWriter();  // removes the temporary file unless finish() was called
-  // The next bytes of the data, in order of the entries (padding between tensors is added here).
+  // The next bytes of the data, in order of the entries.
   Status write(std::span<const std::byte> bytes);
+  // Other metadata in place of create's, values known only now; keys and lengths of values must be the same.
+  Status set_metadata(const std::map<std::string, std::string>& metadata);
   Status finish();  // every byte was written; renames
 
  private:

@@ -30,4 +30,10 @@ Tensor::Tensor(Dtype dtype, Dims dims) : dtype_(dtype), dims_(std::move(dims)) {
   data_.reset(p);
 }
 
+Tensor copy_of(const TensorView& view) {
+  Tensor copy(view.dtype, view.dims);
+  if (view.num_bytes() != 0) std::memcpy(copy.data(), view.data, view.num_bytes());
+  return copy;
+}
+
 }  // namespace octet

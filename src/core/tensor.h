@@ -69,6 +69,9 @@ class Tensor {
   std::unique_ptr<std::byte[], Free> data_;
 };
 
+// The same bytes, aligned: a view into a file may stand anywhere, and as<T>() wants alignment.
+Tensor copy_of(const TensorView& view);
+
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 using NamedViews = std::map<std::string, TensorView, std::less<>>;
 
