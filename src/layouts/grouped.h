@@ -11,6 +11,11 @@ namespace octet::layouts {
 
 constexpr int64_t kGroupRows = 64;
 
+// Rows of a route tile in grouped_moe, by the number of tokens: what sizes its y.
+constexpr int64_t grouped_tile(int64_t tokens) {
+  return tokens >= 2048 ? 128 : tokens >= 512 ? 32 : 8;
+}
+
 constexpr int64_t grouped_stored_row(W13Row row) {
   return row.column / kGroupRows * 2 * kGroupRows + (row.is_gate ? kGroupRows : 0) +
          row.column % kGroupRows;
