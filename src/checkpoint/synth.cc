@@ -64,18 +64,16 @@ Result<SynthSizes> choose_sizes(const SynthPreset& preset, const SynthOptions& o
 }
 
 // Tensors in order, a new file where the next one would pass `shard_bytes`; a larger tensor has a file to itself.
-std::vector<ShardFile> split(std::vector<std::vector<SynthTensor>> layers, int64_t shard_bytes) {
+std::vector<ShardFile> split(std::vector<SynthTensor> tensors, int64_t shard_bytes) {
   std::vector<ShardFile> shards(1);
   int64_t filled = 0;
-  for (auto& layer : layers) {
-    for (SynthTensor& t : layer) {
-      if (filled > 0 && filled + bytes_of(t) > shard_bytes) {
-        shards.emplace_back();
-        filled = 0;
-      }
-      filled += bytes_of(t);
-      shards.back().tensors.push_back(std::move(t));
+  for (SynthTensor& t : tensors) {
+    if (filled > 0 && filled + bytes_of(t) > shard_bytes) {
+      shards.emplace_back();
+      filled = 0;
     }
+    filled += bytes_of(t);
+    shards.back().tensors.push_back(std::move(t));
   }
   for (size_t i = 0; i < shards.size(); ++i) {
     shards[i].file = shards.size() == 1
@@ -101,13 +99,11 @@ Result<Plan> make_plan(const SynthOptions& options) {
   if (options.shard_bytes < 1)
     return invalid_argument(fmt::format("shard_bytes {} is below 1", options.shard_bytes));
   Plan plan;
-  std::vector<std::vector<SynthTensor>> layers;
-  for (int64_t n = 0; n < sizes.layers; ++n) {
-    layers.push_back(preset->layer(*preset, sizes, n));
-    for (const SynthTensor& t : layers.back()) plan.data_bytes += bytes_of(t);
-  }
-  plan.shards = split(std::move(layers), options.shard_bytes);
   plan.texts = preset->texts(*preset, sizes);
+  OCTET_ASSIGN_OR_RETURN(std::vector<SynthTensor> tensors,
+                         synth_tensors(*preset, sizes, plan.texts));
+  for (const SynthTensor& t : tensors) plan.data_bytes += bytes_of(t);
+  plan.shards = split(std::move(tensors), options.shard_bytes);
   if (plan.shards.size() > 1) plan.texts.push_back(index_of(plan));
   return plan;
 }
