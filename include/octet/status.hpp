@@ -20,6 +20,7 @@ enum class Code {
   kIo = 4,           // the operating system refused: `why` has its message
   kDeviceError = 5,  // a device reported an error
   kInternal = 6,     // a broken invariant: a bug of ours
+  kOutOfMemory = 7,
 };
 
 struct [[nodiscard]] Status {
