@@ -3,9 +3,10 @@
 //
 //   out[r * 16 + lane] = sum over k ascending of decode(panel, lane, k) * x[r][k]
 //
-// Weights are decoded exactly to binary32, products enter by fma, one accumulator for each (row, lane), k ascending: the
-// tree is fixed by K alone, whatever the other rows. x[r] has num_blocks * G floats (zero where the panel has padding);
-// activations are exact (BF16 or MXFP8 numbers), so only the accumulation rounds.
+// Weights are decoded exactly to binary32 and enter by fma. Each (row, lane) has two accumulators, of the even and of the
+// odd k, both ascending, added at the end: the tree is fixed by K alone, whatever the other rows. x[r] has num_blocks * G
+// floats (zero where the panel has padding); activations are exact (BF16 or MXFP8 numbers), so only the accumulation
+// rounds.
 // Truth: reference/layer.h. Bound: docs/numerics.md.
 #pragma once
 
