@@ -61,7 +61,7 @@ void quantize_h_row(const float* h, int64_t width, uint8_t* codes, uint8_t* scal
 
 void dequantize_mxfp8_row(const uint8_t* codes, const uint8_t* scales, int64_t width, float* out) {
   for (int64_t first = 0; first < width; first += kMxBlock) {
-    const float scale = formats::ue8m0_to_f32(scales[first / kMxBlock]);
+    const float scale = formats::ue8m0_to_f32(scales[first / kMxBlock]) * kMxfp8Hold;
     const int64_t end = std::min(first + kMxBlock, width);
     for (int64_t c = first; c < end; ++c) out[c] = formats::e4m3_to_f32(codes[c]) * scale;
   }

@@ -16,7 +16,11 @@ void quantize_x_row(const Bf16* x, int64_t width, uint8_t* codes, uint8_t* scale
 // block that is shorter the missing columns count as 0; their codes are not written.
 void quantize_h_row(const float* h, int64_t width, uint8_t* codes, uint8_t* scales);
 
-// The numbers that such a row means, exact: out [width]. A scale of 255 is NaN.
+// The numbers that such a row means times kMxfp8Hold, exact: out [width]. A scale of 255 is NaN.
+//
+// Held so, every MXFP8 number has its exact binary32 value, from 2^-144 to 448 * 2^119; as it is, 448 under
+// scale code 254 would be infinite, and NaN against a weight of 0. Accumulators are then divided by kMxfp8Hold, once.
+constexpr float kMxfp8Hold = 0x1p-8F;
 void dequantize_mxfp8_row(const uint8_t* codes, const uint8_t* scales, int64_t width, float* out);
 
 }  // namespace octet::cpu
