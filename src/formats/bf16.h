@@ -21,18 +21,17 @@ constexpr Bf16 bf16_from_f32(float v) {
   return {static_cast<uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16)};
 }
 
-// One rounding from binary64: binary32 is taken to odd first, so that nothing is rounded twice.
-inline Bf16 bf16_from_f64(double v) {
-  if (std::isnan(v)) return {0x7FC0};
+// Binary64 to binary32, rounded to odd: what is cut off stays visible in the last bit, so that one more rounding, to at
+// most 22 bits, is the only one. Overflow gives the largest finite number.
+inline float f32_to_odd(double v) {
   float f = static_cast<float>(v);
-  if (std::isinf(f) && !std::isinf(v)) f = std::copysign(std::numeric_limits<float>::max(), f);
-  if (static_cast<double>(f) != v) {
-    uint32_t bits = std::bit_cast<uint32_t>(f);
-    const bool away = std::fabs(static_cast<double>(f)) > std::fabs(v);
-    if (away) --bits;  // towards zero
-    f = std::bit_cast<float>(bits | 1U);
-  }
-  return bf16_from_f32(f);
+  if (static_cast<double>(f) == v || std::isnan(v)) return f;
+  if (std::isinf(f)) f = std::copysign(std::numeric_limits<float>::max(), f);
+  uint32_t bits = std::bit_cast<uint32_t>(f);
+  if (std::fabs(static_cast<double>(f)) > std::fabs(v)) --bits;  // towards zero
+  return std::bit_cast<float>(bits | 1U);
 }
+
+inline Bf16 bf16_from_f64(double v) { return bf16_from_f32(f32_to_odd(v)); }
 
 }  // namespace octet::formats

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <array>
-#include <cmath>
+#include <bit>
 #include <cstdint>
 
 namespace octet::formats {
@@ -39,6 +39,8 @@ constexpr uint8_t e2m1_from_f64(double v, bool negative) {
                                    : 0;
   return static_cast<uint8_t>(code | (negative ? 8 : 0));
 }
-constexpr uint8_t e2m1_from_f32(float v) { return e2m1_from_f64(static_cast<double>(v), v < 0); }
+constexpr uint8_t e2m1_from_f32(float v) {
+  return e2m1_from_f64(static_cast<double>(v), (std::bit_cast<uint32_t>(v) >> 31) != 0);
+}
 
 }  // namespace octet::formats

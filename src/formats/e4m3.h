@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "formats/bf16.h"
+
 namespace octet::formats {
 
 constexpr float kE4m3Max = 448.0F;
@@ -51,5 +53,7 @@ constexpr uint8_t e4m3_from_f32(float v) {
   const uint32_t code = (rounded >> 20) - ((127U - 7U) << 3);
   return static_cast<uint8_t>(sign | (code > 0x7EU ? 0x7EU : code));
 }
+
+inline uint8_t e4m3_from_f64(double v) { return e4m3_from_f32(f32_to_odd(v)); }
 
 }  // namespace octet::formats

@@ -10,13 +10,9 @@
 #include "core/progress.h"
 #include "core/shape.h"
 #include "layouts/expert_weights.h"
+#include "reference/span.h"
 
 namespace octet::reference {
-
-// A value and the least and greatest legitimate one.
-struct Span {
-  double value = 0, lo = 0, hi = 0;
-};
 
 struct LayerArgs {
   LayerSpec spec;
@@ -34,7 +30,8 @@ struct LayerArgs {
 std::vector<Span> layer(const LayerArgs& args, const Progress& progress = {});
 
 // How far a result is from its interval: the worst |got - value| / bound over all elements (<= 1: all inside), where it
-// is and what stands there. NaN is right only where the reference is NaN.
+// is and what stands there. The bound is that of the side on which the result lies, and at least half a BF16 step. NaN is
+// right only where the reference is NaN.
 struct Worst {
   double share = 0;  // error as a share of its bound; > 1: outside
   int64_t token = 0, column = 0;
