@@ -16,7 +16,7 @@ struct Finding {
   bool is_error = true;  // else a warning
   std::string
       rule;  // missing-tensor, unexpected-shape, unexpected-dtype, scale-nan, scale-zero-block, scale-negative,
-      // global-scale-invalid, global-scale-reciprocal, gate-up-scales-differ, truncated-file, config-mismatch
+  // global-scale-invalid, global-scale-reciprocal, gate-up-scales-differ, truncated-file, config-mismatch
   std::string tensor;
   int64_t expert = -1, row = -1, column = -1;  // -1: does not apply
   std::string found, wanted;
