@@ -40,6 +40,7 @@ class TensorStore {
 
  private:
   Status add(SafetensorsFile file);
+  Status add_indexed(const std::filesystem::path& index);
   std::filesystem::path path_;
   NamedViews tensors_;
   std::shared_ptr<std::vector<SafetensorsFile>> files_;
