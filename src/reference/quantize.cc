@@ -12,11 +12,13 @@
 namespace octet::reference {
 namespace {
 
-// The largest magnitude among the numbers of a block; NaN if it has none.
+// The largest magnitude among the numbers of a block; NaN if it has none. Not fmax: a signalling NaN wins there.
 float numbers_amax(const Bf16* x) {
   float amax = std::numeric_limits<float>::quiet_NaN();
-  for (int64_t i = 0; i < kMxBlock; ++i)
-    amax = std::fmax(amax, std::fabs(formats::bf16_to_f32(x[i])));
+  for (int64_t i = 0; i < kMxBlock; ++i) {
+    const float a = std::fabs(formats::bf16_to_f32(x[i]));
+    if (!std::isnan(a) && !(amax >= a)) amax = a;
+  }
   return amax;
 }
 
