@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two products of the experts over runs of rows that share an expert: what the layer (experts.h), gemm1, gemm2 and
+// grouped_moe are made of. They differ in where rows come from and in what becomes of h.
+//
+//   x rows f32 ──► gate_up ──► h f32 ──► finish (quantise or round, 32 columns of a row at a time) ──► down ──► y rows bf16
+//
+// A unit of work is one run times 32 columns of h (four gate_up panels), or times 16 down panels: each panel is read from
+// memory once, all the run's rows go through it, kMaxDotRows at a time. A row's numbers do not depend on the others.
+// Rounding: panel_dot.h; then factor and bias a rounding each, SwiGLU (activation.h), y once to BF16.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/executor.h"
+#include "cpu/activation.h"
+#include "cpu/experts.h"
+#include "formats/bf16.h"
+
+namespace octet::cpu {
+
+// Entries first ... first + count - 1 of the lists of rows belong to one expert.
+struct ExpertRun {
+  int64_t expert, first, count;
+};
+
+// What both products read.
+struct ProductArgs {
+  const PanelSource* weights;
+  PanelDotFn dot;
+  std::span<const ExpertRun> runs;
+  const float* const*
+      x;  // [rows] activations, num_blocks * G floats each, zero where the panel has padding
+  float unhold =
+      1.0F;  // what accumulators are multiplied by, a power of two (quantize.h, kMxfp8Hold)
+  std::byte* scratch =
+      nullptr;  // [num_threads] times panel_scratch_stride(*weights), 64-byte aligned
+};
+
+inline int64_t panel_scratch_stride(const PanelSource& weights) {
+  return round_up(weights.scratch_bytes(), layouts::kPanelAlignment);
+}
+inline uint8_t* panel_scratch(const ProductArgs& args, int worker) {
+  return reinterpret_cast<uint8_t*>(args.scratch) + worker * panel_scratch_stride(*args.weights);
+}
+
+struct HiddenArgs {
+  int64_t intermediate;             // I
+  float alpha = 1.0F, beta = 0.0F;  // of SwiGLU; the limit is the expert's
+  float* const* h;  // [rows] out, `width` floats each: column c at start + c, zeros around
+  int64_t start = 0, width;
+};
+
+// fn(row, acc): the run's rows times one panel, acc [16].
+template <class Fn>
+void multiply_panel(const ProductArgs& args, const ExpertRun& run, const uint8_t* panel,
+                    int64_t num_blocks, const Fn& fn) {
+  const int64_t end = run.first + run.count;
+  for (int64_t row = run.first; row < end; row += kMaxDotRows) {
+    float acc[kMaxDotRows * layouts::kPanelRows];
+    const int64_t count = std::min<int64_t>(kMaxDotRows, end - row);
+    args.dot(panel, num_blocks, args.x + row, static_cast<int>(count), acc);
+    for (int64_t i = 0; i < count; ++i) fn(row + i, acc + i * layouts::kPanelRows);
+  }
+}
+
+inline float add_bias(float v, const layouts::BiasView& bias, int64_t i) {
+  return bias.data == nullptr ? v : v + formats::bf16_to_f32(bias.data[i * bias.stride]);
+}
+
+// h of eight columns: lanes 0 ... 7 are gates, 8 ... 15 ups; `col` is the first one's column.
+inline void store_hidden(const ExpertParams& p, const HiddenArgs& args, float unhold, int64_t col,
+                         const float* acc, float* h) {
+  constexpr int64_t kHalf = layouts::kPanelRows / 2;
+  const float gate_factor = p.gate_alpha * unhold;
+  const float up_factor = p.up_alpha * unhold;
+  for (int64_t i = 0; i < std::min(kHalf, args.intermediate - col); ++i) {
+    const float gate = add_bias(acc[i] * gate_factor, p.gate_bias, col + i);
+    const float up = add_bias(acc[kHalf + i] * up_factor, p.up_bias, col + i);
+    h[args.start + col + i] = swiglu(up, gate, p.limit, args.alpha, args.beta);
+  }
+}
+
+inline void zero_around_hidden(const HiddenArgs& args, float* h) {
+  std::fill(h, h + args.start, 0.0F);
+  std::fill(h + args.start + args.intermediate, h + args.width, 0.0F);
+}
+
+// h of every row, then finish(row, col, count) for each 32 columns (the last may be fewer), in any order of rows and
+// columns, from any thread; h + start + col is that thread's own then.
+template <class Finish>
+void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& executor,
+             const Finish& finish) {
+  constexpr int64_t kPanelCols = layouts::kPanelRows / 2;
+  constexpr int64_t kUnitPanels = kMxBlock / kPanelCols;
+  const layouts::PanelSizes& sizes = args.weights->sizes();
+  const int64_t units = ceil_div(hidden.intermediate, kMxBlock);  // a run
+  parallel_for(executor, std::ssize(args.runs) * units, [&](int64_t unit, int worker) {
+    const ExpertRun& run = args.runs[static_cast<size_t>(unit / units)];
+    const ExpertParams params = args.weights->params(run.expert);
+    const int64_t first = unit % units * kUnitPanels;
+    for (int64_t p = first; p < std::min(first + kUnitPanels, sizes.gate_up_panels); ++p) {
+      const uint8_t* panel =
+          args.weights->gate_up_panel(run.expert, p, panel_scratch(args, worker));
+      multiply_panel(args, run, panel, sizes.gate_up_blocks, [&](int64_t row, const float* acc) {
+        store_hidden(params, hidden, args.unhold, p * kPanelCols, acc, hidden.h[row]);
+      });
+    }
+    const int64_t col = first * kPanelCols;
+    const int64_t count = std::min(kMxBlock, hidden.intermediate - col);
+    for (int64_t row = run.first; row < run.first + run.count; ++row) {
+      if (first == 0) zero_around_hidden(hidden, hidden.h[row]);
+      finish(row, col, count);
+    }
+  });
+}
+
+// y[row] [H] of every row, args.x being h.
+void down(const ProductArgs& args, int64_t hidden, Bf16* const* y, Executor& executor);
+
+// ---- rows of activations in binary32: exact, `width` numbers and then zeros to `padded`; in pieces over all threads
+
+void widen_bf16(const Bf16* x, int64_t rows, int64_t width, int64_t padded, float* out,
+                Executor& executor);
+// From MXFP8, held times kMxfp8Hold; scales linear.
+void widen_mxfp8(const uint8_t* codes, const uint8_t* scales, int64_t rows, int64_t width,
+                 float* out, Executor& executor);
+
+}  // namespace octet::cpu

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/experts.h"
+
+#include <algorithm>
+
+#include "cpu/expert_gemm.h"
+#include "cpu/quantize.h"
+#include "routing/permute.h"
+
+namespace octet::cpu {
+namespace {
+
+// Everything a call keeps between its steps, in the caller's memory.
+struct Workspace {
+  int32_t *row_expert, *row_limit, *row_slot,
+      *num_rows;         // routing::sort with a tile of 1: [T k], [1]
+  ExpertRun* runs;       // [min(T k, local experts)]
+  const float** x_rows;  // [T k] rows of x, in the order of `permuted`
+  float** h_rows;        // [T k]
+  Bf16** y_rows;         // [T k]
+  float* x;              // [T, gate_up_blocks * G]
+  float* h;              // [T k, down_blocks * G]
+  std::byte* scratch;    // [threads, panel_scratch_stride]
+};
+
+// Hands out 64-byte aligned pieces of `base`, or only counts them where it is null.
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+  template <class T>
+  T* take(int64_t count) {
+    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
+    bytes_ += round_up(count * static_cast<int64_t>(sizeof(T)), 64);
+    return piece;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* base_;
+  int64_t bytes_ = 0;
+};
+
+struct Problem {
+  const LayerSpec& spec;
+  const PanelSource& weights;
+  int64_t tokens, top_k;
+  int num_threads;
+  int64_t slots() const { return tokens * top_k; }
+  int64_t x_width() const { return weights.sizes().gate_up_blocks * scale_block(spec.weights); }
+  int64_t h_width() const { return weights.sizes().down_blocks * scale_block(spec.weights); }
+};
+
+Workspace carve(const Problem& p, Carver& carver) {
+  Workspace w;
+  w.row_expert = carver.take<int32_t>(p.slots());
+  w.row_limit = carver.take<int32_t>(p.slots());
+  w.row_slot = carver.take<int32_t>(p.slots());
+  w.num_rows = carver.take<int32_t>(1);
+  w.runs = carver.take<ExpertRun>(std::min(p.slots(), p.spec.local_experts));
+  w.x_rows = carver.take<const float*>(p.slots());
+  w.h_rows = carver.take<float*>(p.slots());
+  w.y_rows = carver.take<Bf16*>(p.slots());
+  w.x = carver.take<float>(p.tokens * p.x_width());
+  w.h = carver.take<float>(p.slots() * p.h_width());
+  w.scratch = carver.take<std::byte>(p.num_threads * panel_scratch_stride(p.weights));
+  return w;
+}
+
+// Rows of x by expert; returns the runs.
+std::span<const ExpertRun> sort_rows(const ExpertsArgs& a, const Problem& p, const Workspace& w) {
+  routing::sort({.topk_ids = {a.topk_ids},
+                 .tokens = p.tokens,
+                 .top_k = p.top_k,
+                 .tile = 1,
+                 .local_offset = p.spec.first_expert,
+                 .local_experts = p.spec.local_experts,
+                 .tile_to_expert = w.row_expert,
+                 .tile_to_mn_limit = w.row_limit,
+                 .expanded_to_permuted = a.permuted,
+                 .permuted_to_expanded = w.row_slot,
+                 .num_tiles = w.num_rows});
+  size_t num_runs = 0;
+  for (int64_t row = 0; row < *w.num_rows; ++row) {
+    if (row == 0 || w.row_expert[row] != w.row_expert[row - 1])
+      w.runs[num_runs++] = {w.row_expert[row], row, 0};
+    ++w.runs[num_runs - 1].count;
+    w.x_rows[row] = w.x + w.row_slot[row] / p.top_k * p.x_width();
+    w.h_rows[row] = w.h + row * p.h_width();
+    w.y_rows[row] = a.rows + row * p.spec.hidden;
+  }
+  return {w.runs, num_runs};
+}
+
+// x to MXFP8 and back to binary32, in pieces so that one row keeps several threads busy.
+void quantize_x(const ExpertsArgs& a, const Problem& p, const Workspace& w, Executor& executor) {
+  constexpr int64_t kPiece = 1024;
+  const int64_t hidden = p.spec.hidden;
+  const int64_t pieces = ceil_div(hidden, kPiece);
+  parallel_for(executor, p.tokens * pieces, [&](int64_t unit, int) {
+    const int64_t row = unit / pieces;
+    const int64_t col = unit % pieces * kPiece;
+    const int64_t count = std::min(kPiece, hidden - col);
+    uint8_t codes[kPiece];
+    uint8_t scales[kPiece / kMxBlock];
+    quantize_x_row(a.x + row * hidden + col, count, codes, scales);
+    dequantize_mxfp8_row(codes, scales, count, w.x + row * p.x_width() + col);
+    if (a.trace.x_quant != nullptr) std::copy_n(codes, count, a.trace.x_quant + row * hidden + col);
+    if (a.trace.x_scale != nullptr) {
+      std::copy_n(scales, count / kMxBlock, a.trace.x_scale + (row * hidden + col) / kMxBlock);
+    }
+  });
+}
+
+// 32 columns of a row of h to MXFP8 and back, in place.
+void quantize_h(const ExpertsArgs& a, int64_t row, int64_t col, int64_t count, float* h) {
+  const int64_t intermediate = a.spec->intermediate;
+  uint8_t codes[kMxBlock];
+  uint8_t scale = 0;
+  quantize_h_row(h, count, codes, &scale);
+  dequantize_mxfp8_row(codes, &scale, count, h);
+  if (a.trace.h_values != nullptr)
+    std::copy_n(codes, count, a.trace.h_values + row * intermediate + col);
+  if (a.trace.h_scales != nullptr)
+    a.trace.h_scales[row * ceil_div(intermediate, kMxBlock) + col / kMxBlock] = scale;
+}
+
+// The same to BF16.
+void round_h(const ExpertsArgs& a, int64_t row, int64_t col, int64_t count, float* h) {
+  for (int64_t c = 0; c < count; ++c) {
+    const Bf16 rounded = formats::bf16_from_f32(h[c]);
+    h[c] = formats::bf16_to_f32(rounded);
+    if (a.trace.h != nullptr) a.trace.h[row * a.spec->intermediate + col + c] = rounded;
+  }
+}
+
+}  // namespace
+
+int64_t experts_workspace_bytes(const LayerSpec& spec, const PanelSource& weights, int64_t tokens,
+                                int64_t top_k, int num_threads) {
+  Carver carver(nullptr);
+  carve({spec, weights, tokens, top_k, num_threads}, carver);
+  return carver.bytes();
+}
+
+void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
+  const LayerSpec& spec = *a.spec;
+  const Problem p{spec, *a.weights, a.tokens, a.top_k, executor.num_threads()};
+  if (p.slots() == 0) return;
+  Carver carver(a.workspace);
+  const Workspace w = carve(p, carver);
+  const bool mxfp8 = spec.activations == Activations::kMxfp8;
+
+  ProductArgs product{.weights = a.weights,
+                      .dot = dot.for_format(spec.weights),
+                      .runs = sort_rows(a, p, w),
+                      .x = w.x_rows,
+                      .unhold = mxfp8 ? 1.0F / kMxfp8Hold : 1.0F,
+                      .scratch = w.scratch};
+  if (mxfp8) {
+    quantize_x(a, p, w, executor);
+  } else {
+    widen_bf16(a.x, p.tokens, spec.hidden, p.x_width(), w.x, executor);
+  }
+  const HiddenArgs hidden{.intermediate = spec.intermediate,
+                          .alpha = spec.swiglu.alpha,
+                          .beta = spec.swiglu.beta,
+                          .h = w.h_rows,
+                          .start = a.weights->sizes().down_start,
+                          .width = p.h_width()};
+  gate_up(product, hidden, executor, [&](int64_t row, int64_t col, int64_t count) {
+    float* h = w.h_rows[row] + hidden.start + col;
+    mxfp8 ? quantize_h(a, row, col, count, h) : round_h(a, row, col, count, h);
+  });
+  product.x = w.h_rows;
+  down(product, spec.hidden, w.y_rows, executor);
+}
+
+}  // namespace octet::cpu

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// gemm1 and gemm2 on prepared tensors, row by row of a routing record. semantics.md sections 7 and 8.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "cpu/expert_gemm.h"
+#include "cpu/ops.h"
+#include "cpu/quantize.h"
+#include "cpu/scratch.h"
+#include "layouts/prepared.h"
+#include "routing/record.h"
+
+namespace octet::cpu {
+namespace {
+
+// The rows below the tiles' limits, and the runs of neighbouring tiles that share an expert.
+struct RoutedRows {
+  std::vector<ExpertRun> runs;
+  std::vector<int64_t> permuted;  // row of h and of gemm2_rows
+  std::vector<int64_t> token;
+};
+
+// The record comes from the caller: whatever it says, no expert, row or token outside the tensors is touched.
+RoutedRows rows_of(const int32_t* record, int64_t tokens, int64_t top_k, int64_t experts) {
+  const int64_t ctas = routing::max_ctas(tokens, top_k, experts);
+  const routing::RecordView view(record, ctas);
+  RoutedRows rows;
+  for (int64_t tile = 0; tile < std::min(view.num_tiles, ctas); ++tile) {
+    const int64_t expert = view.expert[tile];
+    const int64_t first = tile * kTileRows;
+    const int64_t end = std::min<int64_t>(view.limit[tile], first + kTileRows);
+    if (expert < 0 || expert >= experts || end <= first) continue;
+    if (rows.runs.empty() || rows.runs.back().expert != expert)
+      rows.runs.push_back({expert, std::ssize(rows.permuted), 0});
+    rows.runs.back().count += end - first;
+    for (int64_t row = first; row < end; ++row) {
+      rows.permuted.push_back(row);
+      rows.token.push_back(std::clamp<int64_t>(view.token[row], 0, tokens - 1));
+    }
+  }
+  return rows;
+}
+
+// Columns from `intermediate` on of a row of h: zeros, and code 127 for the blocks that hold nothing else.
+void store_hidden_padding(const Gemm1Args& a, int64_t row) {
+  std::memset(a.h_values + row * a.padded + a.intermediate, 0,
+              static_cast<size_t>(a.padded - a.intermediate));
+  for (int64_t b = ceil_div(a.intermediate, kMxBlock); b < a.padded / kMxBlock; ++b)
+    a.h_scales[layouts::h_scale_offset(row, b, a.padded)] = 127;
+}
+
+}  // namespace
+
+void gemm1(const Gemm1Args& a, PanelDot dot, Executor& executor) {
+  const RoutedRows rows = rows_of(a.record, a.tokens, a.top_k, a.experts);
+  const PreparedPanels weights({a.w13, a.w13_scale, nullptr, nullptr, a.clamp, a.experts, a.hidden,
+                                a.padded, a.intermediate});
+  PanelScratch scratch(weights, executor);
+  const auto num_rows = std::ssize(rows.permuted);
+  const auto x = uninitialised_floats(a.tokens * a.hidden);
+  const auto h = uninitialised_floats(num_rows * a.padded);
+  widen_mxfp8(a.x_quant, a.x_scale, a.tokens, a.hidden, x.get(), executor);
+  std::vector<const float*> x_rows;
+  std::vector<float*> h_rows;
+  for (int64_t i = 0; i < num_rows; ++i) {
+    x_rows.push_back(x.get() + rows.token[static_cast<size_t>(i)] * a.hidden);
+    h_rows.push_back(h.get() + i * a.padded);
+  }
+  const ProductArgs product{.weights = &weights,
+                            .dot = dot.mxfp4,
+                            .runs = rows.runs,
+                            .x = x_rows.data(),
+                            .unhold = 1.0F / kMxfp8Hold,
+                            .scratch = scratch.data()};
+  const HiddenArgs hidden{.intermediate = a.intermediate, .h = h_rows.data(), .width = a.padded};
+  gate_up(product, hidden, executor, [&](int64_t i, int64_t col, int64_t count) {
+    const int64_t row = rows.permuted[static_cast<size_t>(i)];
+    const int64_t scale_at = layouts::h_scale_offset(row, col / kMxBlock, a.padded);
+    quantize_h_row(h_rows[static_cast<size_t>(i)] + col, count, a.h_values + row * a.padded + col,
+                   a.h_scales + scale_at);
+    if (col == 0) store_hidden_padding(a, row);
+  });
+}
+
+void gemm2(const Gemm2Args& a, PanelDot dot, Executor& executor) {
+  const RoutedRows rows = rows_of(a.record, a.tokens, a.top_k, a.experts);
+  const PreparedPanels weights(
+      {nullptr, nullptr, a.w2, a.w2_scale, nullptr, a.experts, a.hidden, a.padded, a.padded});
+  PanelScratch scratch(weights, executor);
+  const auto num_rows = std::ssize(rows.permuted);
+  const auto h = uninitialised_floats(num_rows * a.padded);
+  const int64_t blocks = a.padded / kMxBlock;
+  std::vector<const float*> h_rows;
+  std::vector<Bf16*> y_rows;
+  for (int64_t i = 0; i < num_rows; ++i) {
+    h_rows.push_back(h.get() + i * a.padded);
+    y_rows.push_back(a.gemm2_rows + rows.permuted[static_cast<size_t>(i)] * a.hidden);
+  }
+  parallel_for(executor, num_rows * blocks, [&](int64_t unit, int) {
+    const int64_t row = rows.permuted[static_cast<size_t>(unit / blocks)];
+    const int64_t block = unit % blocks;
+    dequantize_mxfp8_row(a.h_values + row * a.padded + block * kMxBlock,
+                         a.h_scales + layouts::h_scale_offset(row, block, a.padded), kMxBlock,
+                         h.get() + unit * kMxBlock);
+  });
+  const ProductArgs product{.weights = &weights,
+                            .dot = dot.mxfp4,
+                            .runs = rows.runs,
+                            .x = h_rows.data(),
+                            .unhold = 1.0F / kMxfp8Hold,
+                            .scratch = scratch.data()};
+  down(product, a.hidden, y_rows.data(), executor);
+}
+
+}  // namespace octet::cpu
