@@ -90,6 +90,9 @@ class Workspace {
       : bytes_(bytes), data_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {}
   std::byte* data() const { return data_.get(); }
   size_t size() const { return bytes_; }
+  operator std::span<std::byte>() const {
+    return {data(), size()};
+  }  // NOLINT(google-explicit-constructor)
 
  private:
   static constexpr std::align_val_t kAlignment{64};
