@@ -22,6 +22,7 @@
 namespace octet::checkpoint {
 
 constexpr std::string_view kFormatsBuilt = "deepseek_v4, gpt_oss, modelopt, packed";
+constexpr int64_t kMaxExpertsDsv4 = 512;  // semantics.md section 11
 
 // Where a tensor belongs: a field of Gate, or a part of an expert's matrix.
 enum class Part : uint8_t {
