@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/select.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <utility>
+
+#include "core/nearest.h"
+#include "cpu/panel_dot.h"
+
+namespace octet {
+namespace {
+
+constexpr std::array<std::string_view, 4> kBackendNames = {"auto", "cpu", "cuda", "reference"};
+
+}  // namespace
+
+Result<Backend> backend_from_name(std::string_view name) {
+  const auto at = std::find(kBackendNames.begin(), kBackendNames.end(), name);
+  if (at != kBackendNames.end()) return static_cast<Backend>(at - kBackendNames.begin());
+  return misuse(fmt::format("no backend {}: want auto, cpu, cuda or reference{}", name,
+                            did_you_mean(name, kBackendNames)));
+}
+
+std::string_view name_of(Backend backend) { return kBackendNames[static_cast<size_t>(backend)]; }
+
+}  // namespace octet
+
+namespace octet::dispatch {
+namespace {
+
+constexpr Kernel kKernels[] = {
+#define OCTET_KERNEL(name, isa, activations, weights, max_tokens, checked) \
+  {#name, Isa::isa, Activations::activations, WeightFormat::weights, max_tokens, checked},
+#include "dispatch/kernels.inc"
+#undef OCTET_KERNEL
+};
+
+constexpr int64_t kLeastIntermediate = 16;  // columns of the narrowest tensor-parallel slice
+
+bool is_asked_for(Isa isa, Backend backend) {
+  switch (backend) {
+    case Backend::kAuto:
+      return true;
+    case Backend::kCpu:
+      return isa != Isa::kReference;
+    case Backend::kReference:
+      return isa == Isa::kReference;
+    case Backend::kCuda:
+      return false;
+  }
+  return false;
+}
+
+std::string layer_refusal(const Kernel& kernel, const LayerSpec& spec) {
+  if (kernel.activations != spec.activations) {
+    return fmt::format("takes {} activations, the layer has {}", name_of(kernel.activations),
+                       name_of(spec.activations));
+  }
+  if (kernel.weights != spec.weights) {
+    return fmt::format("takes {} weights, the layer has {}", name_of(kernel.weights),
+                       name_of(spec.weights));
+  }
+  if (spec.hidden < kMxBlock || spec.hidden % kMxBlock != 0) {
+    return fmt::format("hidden {} is not a multiple of {}", spec.hidden, kMxBlock);
+  }
+  if (spec.intermediate < kLeastIntermediate) {
+    return fmt::format("intermediate {}, want at least {}", spec.intermediate, kLeastIntermediate);
+  }
+  if (spec.local_experts < 1 || spec.first_expert < 0 ||
+      spec.first_expert > spec.experts - spec.local_experts) {
+    return fmt::format("local experts {}..{}, want some inside 0..{}", spec.first_expert,
+                       spec.first_expert + spec.local_experts - 1, spec.experts - 1);
+  }
+  return {};
+}
+
+std::string_view shown(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx2:
+      return "CPU with AVX2 and FMA";
+    case Isa::kPortable:
+      return "any CPU";
+    case Isa::kReference:
+      return "reference, float64";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const Kernel> kernels() { return kKernels; }
+
+std::string refusal(const Kernel& kernel, const Problem& problem) {
+  if (!problem.kernel.empty() && problem.kernel != kernel.name) {
+    return fmt::format("not asked for: --kernel {}", problem.kernel);
+  }
+  if (problem.backend == Backend::kCuda) return "backend cuda is not built in this library";
+  if (!is_asked_for(kernel.isa, problem.backend)) {
+    return fmt::format("not asked for: --backend {}", name_of(problem.backend));
+  }
+  if (kernel.isa == Isa::kAvx2 && !cpu::has_avx2()) return "this machine has no AVX2 and FMA";
+  if (std::string why = layer_refusal(kernel, problem.spec); !why.empty()) return why;
+  if (kernel.max_tokens > 0 && problem.tokens > kernel.max_tokens) {
+    return fmt::format("{} tokens, want at most {}", problem.tokens, kernel.max_tokens);
+  }
+  return {};
+}
+
+Selection select(const Problem& problem) {
+  Selection s;
+  for (const Kernel& kernel : kKernels) {
+    std::string why = refusal(kernel, problem);
+    if (why.empty() && s.kernel == nullptr) {
+      s.kernel = &kernel;
+      continue;
+    }
+    if (why.empty()) why = fmt::format("takes it, but {} comes first", s.kernel->name);
+    s.refused.push_back({&kernel, std::move(why)});
+  }
+  return s;
+}
+
+Result<Selection> select_or_refuse(const Problem& problem) {
+  const auto is_named = [&](const Kernel& k) { return k.name == problem.kernel; };
+  if (!problem.kernel.empty() && std::none_of(std::begin(kKernels), std::end(kKernels), is_named)) {
+    std::vector<std::string_view> names;
+    for (const Kernel& kernel : kKernels) names.push_back(kernel.name);
+    return misuse(
+        fmt::format("no kernel {}{}", problem.kernel, did_you_mean(problem.kernel, names)));
+  }
+  Selection s = select(problem);
+  if (s.kernel != nullptr) return s;
+  std::string why = "no kernel takes this layer";
+  const char* separator = ": ";
+  for (const Refusal& r : s.refused) {
+    why += fmt::format("{}{}: {}", std::exchange(separator, "; "), r.kernel->name, r.why);
+  }
+  return unsupported(std::move(why));
+}
+
+void ReasonCounts::add(const Selection& selection) {
+  if (selection.kernel != nullptr) ++taken_[selection.kernel->name];
+  for (const Refusal& r : selection.refused) ++refused_[{r.kernel->name, r.why}];
+}
+
+std::vector<std::string> ReasonCounts::lines() const {
+  const auto layers = [](int64_t n) { return fmt::format("{} layer{}", n, n == 1 ? "" : "s"); };
+  std::vector<std::string> lines;
+  for (const auto& [name, n] : taken_) lines.push_back(fmt::format("{}: {}", name, layers(n)));
+  for (const auto& [key, n] : refused_) {
+    lines.push_back(fmt::format("{}: no, {}: {}", key.first, layers(n), key.second));
+  }
+  return lines;
+}
+
+std::string kernels_markdown() {
+  std::string text =
+      "| kernel | backend | activations | weights | tokens | checked |\n"
+      "|---|---|---|---|---|---|\n";
+  for (const Kernel& k : kKernels) {
+    text +=
+        fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", k.name, shown(k.isa),
+                    name_of(k.activations), name_of(k.weights),
+                    k.max_tokens == 0 ? "any" : fmt::format("up to {}", k.max_tokens), k.checked);
+  }
+  return text;
+}
+
+}  // namespace octet::dispatch
