@@ -58,7 +58,8 @@ struct LayerCall {
 
 class Layer {
  public:
-  // `tensors.keep` is held only by a packed layer; others are copied, their pages released as it goes.
+  // `tensors.keep` is held only by a packed layer and by the reference; others are copied, and if `keep` is set, which says
+  // that codes and scales lie in mapped files, their pages are released as it goes. `progress` is called by this thread.
   static Result<Layer> load(const checkpoint::LayerTensors& tensors, const LayerOptions& options,
                             Executor& executor, const Progress& progress = {});
   static Result<Layer> bind(const PreparedBinding& binding, const LayerOptions& options);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a layer keeps: its weights where its kernel reads them, and its gate.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "checkpoint/model.h"
+#include "core/tensor.h"
+#include "cpu/experts.h"
+#include "cpu/panel_dot.h"
+#include "dispatch/layer.h"
+#include "layouts/expert_weights.h"
+
+namespace octet::dispatch {
+
+struct FreeMemory {
+  void operator()(uint8_t* p) const { std::free(p); }
+};
+using PanelMemory = std::unique_ptr<uint8_t[], FreeMemory>;
+
+// A CPU kernel reads `source`, the reference `experts`; the other one is empty.
+struct LayerData {
+  LayerSpec spec;
+  Selection selection;
+  bool is_bound = false;                        // to prepared tensors
+  std::vector<layouts::ExpertWeights> experts;  // views
+  std::unique_ptr<const cpu::PanelSource> source;
+  checkpoint::Gate gate;  // views of `owned`
+
+  PanelMemory panels;
+  std::vector<Bf16> biases;  // of all experts, where `source`'s parameters point
+  std::vector<Tensor> owned;
+  std::shared_ptr<const void> keep;  // what views outside point into
+  int64_t resident_bytes = 0;
+
+  bool is_reference() const { return selection.kernel->isa == Isa::kReference; }
+  const cpu::PanelDot& dot() const {
+    return selection.kernel->isa == Isa::kAvx2 ? cpu::kPanelDotAvx2 : cpu::kPanelDotPortable;
+  }
+};
+
+// Codes and scales of one expert, padding not counted.
+constexpr int64_t expert_weight_bytes(const LayerSpec& spec) {
+  const int64_t elems = 3 * spec.hidden * spec.intermediate;
+  return elems / 2 + elems / scale_block(spec.weights);
+}
+
+// Fills `source` with panels packed from `tensors` by all threads, or lying in its packed file.
+Status load_panels(const checkpoint::LayerTensors& tensors, Executor& executor,
+                   const Progress& progress, LayerData& layer);
+
+// The parts of Layer::run.
+int64_t layer_workspace_bytes(const LayerData& layer, int64_t tokens, int64_t top_k,
+                              int num_threads);
+Status run_layer(const LayerData& layer, const LayerCall& call, std::byte* workspace,
+                 int64_t workspace_bytes, Executor& executor);
+
+}  // namespace octet::dispatch
