@@ -8,8 +8,8 @@
  *   named tensors ─► octet_op ─► octet_tensors                  every single operation, to compare with one's own
  *
  * Letters: T tokens (rows), H hidden, I intermediate of this rank, Ip = I padded to 128, E experts of the whole layer, k experts
- * a token (top_k). Tensors are row-major, contiguous, little endian. "semantics" names the section of the numeric
- * specification, docs/numerics.md.
+ * a token (top_k). Tensors are row-major, contiguous, little endian. "semantics" names a section of the numeric
+ * specification, whose bounds docs/numerics.md derives.
  *
  * Status.  Every call that can fail returns octet_status; octet_last_error() has the sentence: what, value found, value wanted.
  *          A null pointer, where it is not said to be allowed, is OCTET_INVALID_ARGUMENT. No exception leaves the library.
@@ -250,15 +250,16 @@ OCTET_API octet_status octet_layer_explain(const octet_layer* layer, char* buffe
 OCTET_API octet_status octet_layer_workspace_bytes(const octet_layer* layer, int64_t tokens,
                                                    int64_t top_k, int num_threads, size_t* bytes);
 
-/* OCTET_OK if octet_layer_run takes this x: BF16 [T, H], 16-byte aligned; for a bound layer also 1 <= T <= 8 (semantics 6).
- * Otherwise the reason, with the value found and the value wanted. Reads no element. */
+/* Whether x is what the decode kernels are made for, so that an engine can keep its own path for the rest: BF16 [T, H], 16-byte
+ * aligned, and for a bound layer 1 <= T <= 8 (semantics 6). If not, the reason, with the value found and the value wanted.
+ * Reads no element. octet_layer_run takes more: any T, any alignment that BF16 has. */
 OCTET_API octet_status octet_layer_accepts(const octet_layer* layer, const octet_tensor* x);
 
 /* One call. Give ids and weights, or logits, or neither: then the checkpoint's gate makes the logits. */
 typedef struct octet_call {
   size_t struct_size;
   int64_t tokens;      /* T, 0 or more */
-  const octet_bf16* x; /* [T, H], 16-byte aligned */
+  const octet_bf16* x; /* [T, H] */
 
   const void*
       topk_ids; /* I32 or I64 [T, k] or NULL; any values: what is outside 0 ... E-1 contributes nothing */
@@ -272,13 +273,13 @@ typedef struct octet_call {
 
   const octet_bf16* shared; /* [T, H] or NULL: added in finalize (semantics 8) */
 
-  /* Outputs, each NULL if not wanted. Without y the layer stops at the unfinalized rows. */
+  /* Outputs, each NULL if not wanted; y or rows is. Without y the layer stops at the unfinalized rows. */
   octet_bf16* y; /* [T, H]: sum over the slots, ascending, in f32; one rounding (semantics 8) */
   int32_t* topk_ids_out;   /* [T, k] */
   float* topk_weights_out; /* [T, k] */
   octet_bf16* rows; /* [T k, H] unweighted; rows that `permuted` does not name are not written */
   int32_t*
-      permuted; /* [T, k]: the slot's row in `rows`, or -1 where the expert is not this rank's */
+      permuted; /* [T, k]: the slot's row in `rows`, or -1 (no expert of this rank); goes with rows */
   float* logits_out; /* [T, E]; not with topk_ids */
 
   /* Intermediates, each NULL if not wanted, rows in the order of `permuted`. */
@@ -319,7 +320,7 @@ typedef struct octet_setting {
 typedef struct octet_tensors octet_tensors;
 
 /* One operation of `octet op`: mxfp8_quantize, topk, route, front, gemm1, gemm2, finalize, prepare, unprepare, check_weights,
- * moe_sort, moe_permute, grouped_moe, dequantize, quantize_weight; names, dtypes, shapes and settings of each: docs/operations.md,
+ * moe_sort, moe_permute, grouped_moe, dequantize, quantize_weight; names, dtypes, shapes and settings of each: `octet op --list`,
  * semantics 3 ... 10. `inputs` and `settings` may be NULL with a count of 0; inputs that the operation does not name are ignored.
  * `backend`: as in octet_load_options. *out: the results, freed by octet_tensors_free.
  * Errors: OCTET_MISUSE (no such operation, setting or backend, with the nearest right name), OCTET_INVALID_ARGUMENT (a tensor or

@@ -45,6 +45,24 @@ Result<TokenIds> to_ids(const void* data, int32_t dtype, std::string_view what) 
   return TokenIds{data, dtype == OCTET_I64};
 }
 
+// A call's tasks on the caller's threads. An exception (no memory) waits here until the caller's code is left: it must not
+// pass through it.
+struct Tasks {
+  void (*task)(void* arg, int index);
+  void* arg;
+  std::atomic_flag has_failed = ATOMIC_FLAG_INIT;
+  std::exception_ptr failure = nullptr;  // the first
+
+  static void run_one(void* self, int index) noexcept {
+    Tasks& tasks = *static_cast<Tasks*>(self);
+    try {
+      tasks.task(tasks.arg, index);
+    } catch (...) {
+      if (!tasks.has_failed.test_and_set()) tasks.failure = std::current_exception();
+    }
+  }
+};
+
 Status check_enum(std::string_view what, int32_t value, int32_t last) {
   if (value >= 0 && value <= last) return {};
   return invalid_argument(fmt::format("{} {}, want 0 ... {}", what, value, last));
@@ -61,8 +79,10 @@ Status CallbackExecutor::check(const octet_executor* executor) {
 }
 
 void CallbackExecutor::run(int num_tasks, void (*task)(void* arg, int index), void* arg) {
-  if (executor_ != nullptr) return executor_->run(executor_->context, num_tasks, task, arg);
-  InlineExecutor().run(num_tasks, task, arg);
+  if (executor_ == nullptr) return InlineExecutor().run(num_tasks, task, arg);
+  Tasks tasks{task, arg};
+  executor_->run(executor_->context, num_tasks, Tasks::run_one, &tasks);
+  if (tasks.failure) std::rethrow_exception(tasks.failure);
 }
 
 Result<TensorView> to_view(const octet_tensor& tensor, std::string_view what) {

@@ -187,8 +187,10 @@ static void test_refused_calls(const octet_layer* layer) {
   CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "tokens -1");
   c = good, c.x = NULL;
   CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "x");
-  c = good, c.x = x + 1;
-  CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "x");
+  c = good, c.y = NULL;
+  CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "y");
+  c = good, c.rows = out.rows;
+  CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "permuted");
   c = good, c.topk_ids = out.ids;
   CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "weights");
   c = good, c.topk_ids = out.ids, c.topk_weights = out.weights, c.topk_ids_dtype = OCTET_U8;
@@ -206,6 +208,8 @@ static void test_sizes(const octet_layer* layer) {
   octet_call call = OCTET_CALL_INIT; /* no rows: nothing to read, nothing to write */
   size_t bytes = 0;
   CHECK_OK(octet_layer_accepts(layer, &t));
+  t = make_tensor(NULL, OCTET_BF16, 2, dims, x + 1);
+  CHECK_REFUSED(octet_layer_accepts(layer, &t), OCTET_INVALID_ARGUMENT, "address is 2");
   t = make_tensor(NULL, OCTET_F32, 2, dims, x);
   CHECK_REFUSED(octet_layer_accepts(layer, &t), OCTET_INVALID_ARGUMENT, "F32");
   t = make_tensor(NULL, OCTET_BF16, 2, narrow, x);
