@@ -31,11 +31,11 @@ struct Shard {
 };
 
 struct LoadOptions {
-  Shard shard;
-  std::optional<Activations>
-      activations;  // default: mxfp8 for DeepSeek-V4 and V4.1 with FP4 experts, else bf16
+  Shard shard = {};
+  // Default: mxfp8 for DeepSeek-V4 and V4.1 with FP4 experts, else bf16.
+  std::optional<Activations> activations = {};
   Precision precision = Precision::kFast;
-  std::optional<int64_t> image_sentinel_lo;  // overrides the configuration's
+  std::optional<int64_t> image_sentinel_lo = {};  // overrides the configuration's
 };
 
 // The router's tensors; null data: the layer has none.
