@@ -54,6 +54,7 @@ TEST(Route, IdsOfMoreThan32BitsAreNotCutShort) {
   Ints record(4 + 8 + 8, -7);
   route({{&id, true}, 1, 1, 4, permuted.data(), record.data()});
   EXPECT_EQ(permuted[0], -1);
+  EXPECT_EQ(record, Ints(20, 0));
 }
 
 TEST(Route, RepeatedIdGetsTheSameRowAndCountsOnce) {

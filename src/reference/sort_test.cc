@@ -91,15 +91,15 @@ struct Grouped {
 TEST(GroupedMoe, AlphasMultiplyTheAccumulatorsAndRowsStandInPermutedOrder) {
   Grouped g;
   g.x[0] = {0x3F80};
-  // Expert 1, h column 5: up 4, gate 6, both times 0.5; a scale of 2 for up's first block (row 5: line 5 of the atom).
+  // Expert 1, h column 5: up 4, gate 3, both times 0.5; a scale of 2 for up's first block (row 5: line 5 of the atom).
   g.w1[(2 * g.kI + 5) * g.kH / 2] = 6;
-  g.w1[(2 * g.kI + 64 + 5) * g.kH / 2] = 7;
+  g.w1[(2 * g.kI + 64 + 5) * g.kH / 2] = 5;
   g.w1_sf[128 * 8 + 5 * 16] = 0x40;
-  g.w2[(g.kH + 9) * g.kI / 2 + 2] = 0x20;  // channel 9 of expert 1: element 5 is 1
+  g.w2[(g.kH + 9) * g.kI / 2 + 2] = 0x30;  // channel 9 of expert 1: element 5 is 1.5
   g.run({1, 7});
   EXPECT_EQ(g.map, (Ints{0, -1}));
-  const double h = formats::bf16_to_f32(formats::bf16_from_f64(4 * (3 / (1 + std::exp(-3.0)))));
-  EXPECT_EQ(g.y[9], formats::bf16_from_f64(4 * h));
+  const double h = formats::bf16_to_f32(formats::bf16_from_f64(4 * (1.5 / (1 + std::exp(-1.5)))));
+  EXPECT_EQ(g.y[9], formats::bf16_from_f64(4 * 1.5 * h)) << "h is rounded, which shows here";
   EXPECT_EQ(g.y[8].bits, 0);
   for (size_t i = g.kH; i < g.y.size(); ++i) ASSERT_EQ(g.y[i].bits, 0xFFFF) << "no slot here";
 }
