@@ -7,6 +7,8 @@
 #include "octet/octet.h"
 
 enum { kThreads = 2, kRows = 6 };
+#define CHECK(call) \
+  if ((call) != OCTET_OK) return fprintf(stderr, "%s\n", octet_last_error()), 1
 struct job {
   void (*task)(void*, int);
   void* arg;
@@ -29,15 +31,13 @@ static void run_tasks(void* context, int num_tasks, void (*task)(void*, int), vo
   for (int i = 0; i < num_tasks; ++i) pthread_join(threads[i], NULL);
 }
 
-#define CHECK(call) \
-  if ((call) != OCTET_OK) return fprintf(stderr, "%s\n", octet_last_error()), 1
-
 int main(int argc, char** argv) {
   const octet_executor ours = {NULL, kThreads, run_tasks};
   octet_model* model;
   octet_layer* layer;
   octet_layer_info info = OCTET_LAYER_INFO_INIT;
   octet_call call = OCTET_CALL_INIT; /* without ids or logits the checkpoint's gate routes */
+  const int32_t token_ids[kRows] = {11, 12, 13, 14, 15, 16}; /* some routers look at them */
   int64_t index;
   size_t bytes;
   void* workspace;
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   octet_bf16* x = calloc((size_t)(2 * kRows * info.hidden), sizeof *x); /* x, then y */
   if (x == NULL || posix_memalign(&workspace, 64, bytes) != 0) return 1;
   for (int64_t i = 0; i < kRows * info.hidden; ++i) x[i] = i % 3 ? 0x3F80 : 0xBF00; /* 1, -0.5 */
-  call.tokens = kRows, call.x = x, call.y = x + kRows * info.hidden;
+  call.tokens = kRows, call.input_ids = token_ids, call.x = x, call.y = x + kRows * info.hidden;
   CHECK(octet_layer_run(layer, &call, workspace, bytes, &ours));
   printf("%s\ny, BF16 bits: %04x %04x ...\n", info.kernel, call.y[0], call.y[1]);
   octet_layer_free(layer), octet_model_close(model), free(workspace), free(x);

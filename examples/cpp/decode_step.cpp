@@ -34,9 +34,11 @@ int main(int argc, char** argv) {
   std::vector<octet_bf16> x(kRows * hidden), y(kRows * hidden);
   for (size_t i = 0; i < x.size(); ++i) x[i] = i % 3 != 0 ? 0x3F80 : 0xBF00;  // 1, -0.5
 
+  const std::vector<int32_t> token_ids = {11, 12, 13, 14, 15, 16};  // some routers look at them
   oct::Call call;  // without ids or logits the checkpoint's gate routes the rows
   call.tokens = kRows;
   call.x = x.data();
+  call.input_ids = token_ids.data();
   call.y = y.data();
   if (const octet::Status s = layer.run(call, workspace, pool.executor()); !s.ok()) {
     return std::fprintf(stderr, "%s\n", s.why.c_str()), 1;

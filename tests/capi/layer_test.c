@@ -20,12 +20,15 @@ struct outputs {
 };
 
 static octet_bf16* x; /* [kTokens, kHidden], 64-byte aligned */
+/* V4.1 has image rows: the third token is one (129264 ... 129268). */
+static const int32_t token_ids[kTokens] = {1, 2, 129265, 3, 4, 5};
 
 static octet_call make_call(struct outputs* out) {
   octet_call call = OCTET_CALL_INIT;
   memset(out, 0xFF, sizeof *out);
   call.tokens = kTokens;
   call.x = x;
+  call.input_ids = token_ids;
   call.y = out->y;
   return call;
 }
@@ -195,6 +198,8 @@ static void test_refused_calls(const octet_layer* layer) {
   CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "weights");
   c = good, c.topk_ids = out.ids, c.topk_weights = out.weights, c.topk_ids_dtype = OCTET_U8;
   CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "call.topk_ids_dtype 8");
+  c = good, c.input_ids = NULL;
+  CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "input_ids");
   c = good, c.input_ids = out.ids, c.input_ids_dtype = OCTET_F32;
   CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "call.input_ids_dtype 1");
   for (int i = 0; i < kTokens * kHidden; ++i) untouched = untouched && out.y[i] == 0xFFFF;
