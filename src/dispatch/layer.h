@@ -27,7 +27,7 @@ namespace octet::dispatch {
 
 struct LayerOptions {
   Backend backend = Backend::kAuto;
-  std::string kernel;  // forces one of the table; empty: the best
+  std::string kernel = {};  // forces one of the table; empty: the best
 };
 
 struct PreparedBinding {
@@ -40,11 +40,11 @@ struct PreparedBinding {
 struct LayerCall {
   int64_t tokens = 0;
   const Bf16* x = nullptr;               // [T, H]
-  TokenIds given_ids;                    // [T, k] or null, global ids, any values
+  TokenIds given_ids = {};               // [T, k] or null, global ids, any values
   const float* given_weights = nullptr;  // [T, k], with given_ids
   int64_t given_top_k = 0;               // k of given_ids; 0: the layer's
   const float* logits = nullptr;         // [T, E] or null: final, no gate bias is added
-  TokenIds input_ids;                    // [T] or null; hash layers and image tokens
+  TokenIds input_ids = {};               // [T] or null; hash layers and image tokens
   const Bf16* shared = nullptr;          // [T, H] or null: added in finalize
   // Outputs. y null: the unfinalized output only.
   Bf16* y = nullptr;              // [T, H]
@@ -53,7 +53,7 @@ struct LayerCall {
   Bf16* rows = nullptr;           // [T k, H] or null (then they stay in the workspace)
   int32_t* permuted = nullptr;    // [T, k] or null; with rows
   float* logits_out = nullptr;    // [T, E] or null
-  cpu::ExpertsTrace trace;
+  cpu::ExpertsTrace trace = {};
 };
 
 class Layer {

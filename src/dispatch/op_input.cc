@@ -111,7 +111,9 @@ Status OpCall::missing(std::string_view name) const {
     });
     if (!read) others.push_back(found);
   }
-  if (const auto twin = nearest(name, others)) {
+  // Half of the letters right at least: w2 is no misspelt w13.
+  const auto twin = nearest(name, others);
+  if (twin && 2 * edit_distance(name, *twin) <= name.size()) {
     return invalid_argument(
         fmt::format("{}: missing (found {}, did you mean that?)", name, shown(*twin)));
   }

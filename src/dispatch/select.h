@@ -42,7 +42,7 @@ struct Problem {
   LayerSpec spec;
   int64_t tokens = 0;  // 0: any number
   Backend backend = Backend::kAuto;
-  std::string kernel;  // a name forces it; empty: the best
+  std::string kernel = {};  // a name forces it; empty: the best
 };
 
 // Empty if the kernel takes the problem, else why not: value found, value wanted.

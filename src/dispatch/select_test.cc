@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatch/select.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "cpu/panel_dot.h"
+
+namespace octet::dispatch {
+namespace {
+
+Problem small_problem() {
+  Problem p;
+  p.spec.hidden = 64;
+  p.spec.intermediate = 48;
+  p.spec.experts = p.spec.local_experts = 4;
+  return p;
+}
+
+std::string why_not(const Selection& s, std::string_view name) {
+  const auto at = std::find_if(s.refused.begin(), s.refused.end(),
+                               [&](const Refusal& r) { return r.kernel->name == name; });
+  return at == s.refused.end() ? "" : at->why;
+}
+
+TEST(Select, TakesTheFirstRowThatFitsAndSaysWhyNotTheOthers) {
+  const Selection s = select(small_problem());
+  ASSERT_NE(s.kernel, nullptr);
+  EXPECT_EQ(s.kernel->name,
+            cpu::has_avx2() ? "experts_bf16_mxfp4_avx2" : "experts_bf16_mxfp4_portable");
+  EXPECT_EQ(s.refused.size(), kernels().size() - 1) << "every other row has a sentence";
+  EXPECT_EQ(why_not(s, "experts_mxfp8_mxfp4_portable"),
+            "takes mxfp8 activations, the layer has bf16");
+  EXPECT_EQ(why_not(s, "experts_bf16_nvfp4_portable"), "takes nvfp4 weights, the layer has mxfp4");
+  EXPECT_NE(why_not(s, "experts_bf16_mxfp4_reference").find("comes first"), std::string::npos);
+}
+
+TEST(Select, TheReferenceIsLast) {
+  EXPECT_EQ(kernels().back().isa, Isa::kReference);
+  EXPECT_TRUE(std::is_sorted(kernels().begin(), kernels().end(),
+                             [](const Kernel& a, const Kernel& b) { return a.isa < b.isa; }));
+}
+
+TEST(Select, NamesTheSizeThatDoesNotFit) {
+  Problem p = small_problem();
+  p.spec.hidden = 4128 + 4;
+  EXPECT_EQ(refusal(kernels().back(), {.spec = p.spec}),
+            "takes nvfp4 weights, the layer has mxfp4");
+  EXPECT_EQ(why_not(select(p), "experts_bf16_mxfp4_portable"),
+            "hidden 4132 is not a multiple of 32");
+  p = small_problem();
+  p.spec.intermediate = 15;
+  EXPECT_EQ(why_not(select(p), "experts_bf16_mxfp4_portable"), "intermediate 15, want at least 16");
+  p = small_problem();
+  p.spec.first_expert = 2;
+  EXPECT_NE(why_not(select(p), "experts_bf16_mxfp4_portable").find("local experts 2..5"),
+            std::string::npos);
+}
+
+TEST(Select, HonoursBackendAndKernel) {
+  Problem p = small_problem();
+  p.backend = Backend::kReference;
+  EXPECT_EQ(select(p).kernel->name, "experts_bf16_mxfp4_reference");
+  EXPECT_EQ(why_not(select(p), "experts_bf16_mxfp4_portable"),
+            "not asked for: --backend reference");
+  p.backend = Backend::kCpu;
+  EXPECT_EQ(why_not(select(p), "experts_bf16_mxfp4_reference"), "not asked for: --backend cpu");
+  p.kernel = "experts_bf16_mxfp4_portable";
+  EXPECT_EQ(select(p).kernel->name, p.kernel);
+  p.backend = Backend::kCuda;
+  EXPECT_EQ(select(p).kernel, nullptr);
+  EXPECT_EQ(why_not(select(p), p.kernel), "backend cuda is not built in this library");
+}
+
+TEST(Select, RefusesWithEveryCandidatesReason) {
+  Problem p = small_problem();
+  p.spec.hidden = 40;
+  const auto none = select_or_refuse(p);
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.status().code, Code::kUnsupported);
+  for (const Kernel& k : kernels()) {
+    EXPECT_NE(none.status().why.find(k.name), std::string::npos) << none.status().why;
+  }
+  EXPECT_EQ(none.status().why.find('\n'), std::string::npos);
+  p.kernel = "experts_bf16_mxfp4_portible";
+  const auto misspelt = select_or_refuse(p);
+  EXPECT_EQ(misspelt.status().code, Code::kMisuse);
+  EXPECT_EQ(misspelt.status().why,
+            "no kernel experts_bf16_mxfp4_portible, did you mean experts_bf16_mxfp4_portable?");
+}
+
+TEST(Select, CountsReasonsOverLayers) {
+  ReasonCounts counts;
+  Problem p = small_problem();
+  p.kernel = "experts_bf16_mxfp4_portable";
+  counts.add(select(p));
+  counts.add(select(p));
+  p.spec.hidden = 40;
+  counts.add(select(p));
+  const std::vector<std::string> lines = counts.lines();
+  const auto has = [&](const char* line) {
+    return std::find(lines.begin(), lines.end(), line) != lines.end();
+  };
+  EXPECT_TRUE(has("experts_bf16_mxfp4_portable: 2 layers"));
+  EXPECT_TRUE(has("experts_bf16_mxfp4_portable: no, 1 layer: hidden 40 is not a multiple of 32"));
+  EXPECT_TRUE(
+      has("experts_bf16_nvfp4_avx2: no, 3 layers: not asked for: --kernel "
+          "experts_bf16_mxfp4_portable"));
+}
+
+TEST(Backend, IsFoundByNameOrTheNamesAreTold) {
+  for (const Backend b : {Backend::kAuto, Backend::kCpu, Backend::kCuda, Backend::kReference}) {
+    EXPECT_EQ(backend_from_name(name_of(b)).value(), b);
+  }
+  const auto bad = backend_from_name("referense");
+  EXPECT_EQ(bad.status().code, Code::kMisuse);
+  EXPECT_EQ(bad.status().why,
+            "no backend referense: want auto, cpu, cuda or reference, did you mean reference?");
+}
+
+TEST(KernelsMarkdown, HasARowAKernel) {
+  const std::string text = kernels_markdown();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), std::ssize(kernels()) + 2);
+  EXPECT_NE(text.find("| `experts_bf16_mxfp4_portable` | any CPU | bf16 | mxfp4 | any | CI |"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace octet::dispatch
