@@ -62,7 +62,7 @@ BlockScale scale_of(WeightFormat format, double amax, float factor) {
     return {code, static_cast<double>(formats::ue8m0_to_f32(code))};
   }
   const double wanted = amax / 6.0 / static_cast<double>(factor);
-  const uint8_t code = formats::e4m3_from_f32(static_cast<float>(wanted));
+  const uint8_t code = formats::e4m3_from_f64(wanted);
   return {code, static_cast<double>(formats::e4m3_to_f32(code)) * static_cast<double>(factor)};
 }
 
