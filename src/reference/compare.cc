@@ -9,19 +9,6 @@
 namespace octet::reference {
 namespace {
 
-// An interval always holds its own value; one end of a product of infinities may be unknown.
-Span closed(const Span& s) {
-  const bool infinite = std::isinf(s.value);
-  return {s.value, infinite && std::isnan(s.lo) ? s.value : least(s.lo, s.value),
-          infinite && std::isnan(s.hi) ? s.value : greatest(s.hi, s.value)};
-}
-
-bool is_inside(double got, const Span& s) {
-  if (std::isnan(s.value)) return std::isnan(got);
-  const bool known = !std::isnan(s.lo) && !std::isnan(s.hi);
-  return !known || (got >= s.lo && got <= s.hi);
-}
-
 // The error as a share of the bound on its side: at most 1 inside, above 1 outside. The bound counts as at least half of
 // the smaller BF16 step beside the value, so that one step off a bound of 0 is no infinite share.
 double share_of(double got, const Span& s) {

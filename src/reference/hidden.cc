@@ -40,11 +40,25 @@ double rounded_under(double v, uint8_t code) {
   return formats::e4m3_to_f32(formats::e4m3_from_f64(v * inverse)) / inverse;
 }
 
-void block_through_mxfp8(Span* h) {
+uint8_t quantize_nominal(const Span* h, uint8_t* codes) {
   double nominal[kMxBlock];
-  uint8_t codes[kMxBlock];
   for (int64_t i = 0; i < kMxBlock; ++i) nominal[i] = h[i].value;
-  const uint8_t scale = quantize_h_block(nominal, codes);
+  return quantize_h_block(nominal, codes);
+}
+
+uint8_t nominal_scale(const Span* h) {
+  uint8_t codes[kMxBlock];
+  return quantize_nominal(h, codes);
+}
+
+bool is_legitimate_scale(const Span* h, uint8_t scale) {
+  const CodeRange range = code_range(h);
+  return (scale >= range.lo && scale <= range.hi) || scale == nominal_scale(h);
+}
+
+void block_through_mxfp8(Span* h) {
+  uint8_t codes[kMxBlock];
+  const uint8_t scale = quantize_nominal(h, codes);
   const CodeRange range = code_range(h);
   for (int64_t i = 0; i < kMxBlock; ++i) {
     const double value = mxfp8_value(codes[i], scale);
@@ -76,6 +90,36 @@ std::vector<Span> h_mxfp8(std::vector<Span> h) {
   for (size_t b = 0; b < h.size(); b += kMxBlock) block_through_mxfp8(&h[b]);
   h.resize(columns);
   return h;
+}
+
+std::vector<double> judge_h_mxfp8(std::vector<Span> h, const uint8_t* codes, const uint8_t* scales,
+                                  const ReportElement& report) {
+  const auto columns = static_cast<int64_t>(h.size());
+  h.resize(round_up(columns, kMxBlock));
+  std::vector<double> row;
+  for (int64_t c = 0; c < columns; ++c) {
+    const int64_t first = c / kMxBlock * kMxBlock;
+    const uint8_t scale = scales[c / kMxBlock];
+    const bool legitimate = is_legitimate_scale(&h[first], scale);
+    const uint8_t judged_under = legitimate ? scale : nominal_scale(&h[first]);
+    const Span want = judged_under == formats::kUe8m0Nan
+                          ? Span{NAN, NAN, NAN}
+                          : map(h[c], [&](double v) { return rounded_under(v, judged_under); });
+    row.push_back(mxfp8_value(codes[c], scale));
+    report({c, row.back(), closed(want), legitimate && is_inside(row.back(), closed(want))});
+  }
+  return row;
+}
+
+std::vector<double> judge_h_bf16(const std::vector<Span>& h, const Bf16* rounded,
+                                 const ReportElement& report) {
+  std::vector<double> row;
+  for (size_t c = 0; c < h.size(); ++c) {
+    const Span want = closed(bf16_round(h[c]));
+    row.push_back(formats::bf16_to_f32(rounded[c]));
+    report({static_cast<int64_t>(c), row.back(), want, is_inside(row.back(), want)});
+  }
+  return row;
 }
 
 }  // namespace octet::reference

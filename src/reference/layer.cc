@@ -60,9 +60,12 @@ struct Linear {
 
 // The work of one expert: its weights, the slots that chose it, their rows of x.
 struct ExpertWork {
+  const LayerArgs& args;
+  HiddenVerdict& verdict;
   const LayerSpec& spec;
   layouts::ExpertWeights w;
-  std::vector<const Activation*> x;  // of each slot
+  std::vector<const Activation*> x;   // of each slot
+  const std::vector<int64_t>& slots;  // t * k + j
 };
 
 // h before its rounding, a slot a row.
@@ -84,20 +87,46 @@ std::vector<Row> hidden_rows(const ExpertWork& work) {
   return h;
 }
 
-// h as the second GEMM reads it: through MXFP8, or rounded once to BF16.
-Activation rounded_hidden(const ExpertWork& work, const Row& h) {
-  if (work.spec.activations == Activations::kMxfp8) return activation_of(h_mxfp8(h));
-  Row rounded;
-  for (const Span& s : h) rounded.push_back(bf16_round(s));
-  Activation a = activation_of(rounded);
-  hold_as_fixed_point(a, work.w.down.block(), work.w.down.start_in_block());
+// The h that a kernel made for one slot, judged.
+std::vector<double> made_hidden(const ExpertWork& work, const Row& h, int64_t slot) {
+  const MadeHidden& made = *work.args.made;
+  const int64_t row = made.permuted[slot];
+  const int64_t columns = work.spec.intermediate;
+  const ReportElement report = [&](const JudgedElement& e) {
+    HiddenVerdict& v = work.verdict;
+    ++v.num_elems;
+    if (e.right) return;
+    if (v.num_outside++ == 0) v = {v.num_elems, 1, slot, e.column, e.got, e.want};
+  };
+  return work.spec.activations == Activations::kMxfp8
+             ? judge_h_mxfp8(h, made.values + row * columns,
+                             made.scales + row * ceil_div(columns, kMxBlock), report)
+             : judge_h_bf16(h, made.rounded + row * columns, report);
+}
+
+// h as the second GEMM reads it: through MXFP8, or rounded once to BF16; the kernel's own if it is given.
+Activation rounded_hidden(const ExpertWork& work, const Row& h, int64_t slot) {
+  const bool mxfp8 = work.spec.activations == Activations::kMxfp8;
+  Activation a;
+  if (work.args.made != nullptr) {
+    a.value = made_hidden(work, h, slot);
+  } else if (mxfp8) {
+    a = activation_of(h_mxfp8(h));
+  } else {
+    Row rounded;
+    for (const Span& s : h) rounded.push_back(bf16_round(s));
+    a = activation_of(rounded);
+  }
+  if (!mxfp8) hold_as_fixed_point(a, work.w.down.block(), work.w.down.start_in_block());
   return a;
 }
 
 // The expert's output rows, rounded to BF16; the interval also holds the row that was not rounded.
 std::vector<Row> output_rows(const ExpertWork& work) {
   std::vector<Activation> h;
-  for (const Row& row : hidden_rows(work)) h.push_back(rounded_hidden(work, row));
+  for (const Row& row : hidden_rows(work)) {
+    h.push_back(rounded_hidden(work, row, work.slots[h.size()]));
+  }
   const Linear down{work.w.down, work.w.down_alpha, work.w.down_bias};
   std::vector<Row> out(h.size(), Row(down.w.rows));
   std::vector<double> down_row;
@@ -145,7 +174,8 @@ std::vector<std::vector<int64_t>> slots_by_expert(const LayerArgs& args) {
 
 }  // namespace
 
-std::vector<Span> layer(const LayerArgs& args, const Progress& progress) {
+std::vector<Span> layer(const LayerArgs& args, const Progress& progress, HiddenVerdict* verdict) {
+  HiddenVerdict own_verdict;
   const std::vector<Activation> x = rows_of_x(args);
   const std::vector<std::vector<int64_t>> slots = slots_by_expert(args);
   std::vector<Row> rows(args.tokens * args.top_k);  // empty: not of this rank
@@ -154,7 +184,8 @@ std::vector<Span> layer(const LayerArgs& args, const Progress& progress) {
   int64_t done = 0;
   for (int64_t e = 0; e < args.spec.local_experts; ++e) {
     if (slots[e].empty()) continue;
-    ExpertWork work{args.spec, args.expert(e), {}};
+    ExpertWork work{
+        args, verdict != nullptr ? *verdict : own_verdict, args.spec, args.expert(e), {}, slots[e]};
     for (const int64_t slot : slots[e]) work.x.push_back(&x[slot / args.top_k]);
     std::vector<Row> out = output_rows(work);
     for (size_t s = 0; s < out.size(); ++s) rows[slots[e][s]] = std::move(out[s]);

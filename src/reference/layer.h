@@ -14,6 +14,22 @@
 
 namespace octet::reference {
 
+// The h that a kernel made. It is judged element by element, and what follows is computed from it: then the bound of y
+// holds no doubt about which way an element of h next to a tie fell.
+struct MadeHidden {
+  const int32_t* permuted = nullptr;  // [T, k] row of each slot in the tensors below, or -1
+  const uint8_t* values = nullptr;    // [N, I] e4m3               mxfp8 activations
+  const uint8_t* scales = nullptr;    // [N, ceil(I / 32)] ue8m0
+  const Bf16* rounded = nullptr;      // [N, I]                    bf16 activations
+};
+
+struct HiddenVerdict {
+  int64_t num_elems = 0, num_outside = 0;
+  int64_t slot = -1, column = -1;  // of the first element outside
+  double got = 0;
+  Span want;
+};
+
 struct LayerArgs {
   LayerSpec spec;
   int64_t tokens = 0, top_k = 0;
@@ -24,10 +40,12 @@ struct LayerArgs {
   const Bf16* shared = nullptr;         // [T, H] or null
   // Local expert e's matrices.
   std::function<layouts::ExpertWeights(int64_t local_expert)> expert;
+  const MadeHidden* made = nullptr;  // null: h is the reference's own, with its doubts
 };
 
-// y [T * H], row-major.
-std::vector<Span> layer(const LayerArgs& args, const Progress& progress = {});
+// y [T * H], row-major; with args.made also what became of h.
+std::vector<Span> layer(const LayerArgs& args, const Progress& progress = {},
+                        HiddenVerdict* verdict = nullptr);
 
 // How far a result is from its interval: the worst |got - value| / bound over all elements (<= 1: all inside), where it
 // is and what stands there. The bound is that of the side on which the result lies, and at least half a BF16 step. NaN is

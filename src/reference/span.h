@@ -35,6 +35,20 @@ inline Span exact_if_odd(const Span& s) {
   return std::isfinite(s.value) ? s : Span{s.value, s.value, s.value};
 }
 
+// An interval always holds its own value; one end of a product of infinities may be unknown.
+inline Span closed(const Span& s) {
+  const bool infinite = std::isinf(s.value);
+  return {s.value, infinite && std::isnan(s.lo) ? s.value : least(s.lo, s.value),
+          infinite && std::isnan(s.hi) ? s.value : greatest(s.hi, s.value)};
+}
+
+// Whether a result is right: NaN only where the value is NaN, else inside a closed interval.
+inline bool is_inside(double got, const Span& s) {
+  if (std::isnan(s.value)) return std::isnan(got);
+  const bool known = !std::isnan(s.lo) && !std::isnan(s.hi);
+  return !known || (got >= s.lo && got <= s.hi);
+}
+
 // An accumulator times a binary32 factor, one more rounding.
 inline Span scaled(const Span& s, double factor) {
   const double a = s.lo * factor;
