@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner kernel: one panel (layouts/panel.h) times a few activation rows.
 //
-//   out[r * 16 + lane] = sum over k ascending of decode(panel, lane, k) * x[r][k]
+//   out[r * 16 + lane] = sum over k of decode(panel, lane, k) * x[r][k]
 //
-// Weights are decoded exactly to binary32 and enter by fma. Each (row, lane) has two accumulators, of the even and of the
-// odd k, both ascending, added at the end: the tree is fixed by K alone, whatever the other rows. x[r] has num_blocks * G
-// floats (zero where the panel has padding); activations are exact (BF16 or MXFP8 numbers), so only the accumulation
-// rounds.
+// Weights count with their exact binary32 values (infinite from 2^128 on), x[r] has num_blocks * G floats (zero where the
+// panel has padding): BF16 or MXFP8 numbers, exact. So only accumulation rounds, and its tree is fixed by shape and
+// weights alone, never by the other rows; each instruction set's file says which tree.
 // Truth: reference/layer.h. Bound: docs/numerics.md.
 #pragma once
 

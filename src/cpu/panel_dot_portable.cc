@@ -2,6 +2,8 @@
 // The panel kernels for any machine, in the vectors of four that g++ and clang lower to whatever there is. (Loops over
 // 16 lanes, left to the compiler, were three times slower with g++ 12.) Product and sum round apart: std::fma without
 // hardware is a call each, and products of these formats are exact short of overflow, so the numbers are the same.
+//
+// Rounding: each (row, lane) has two accumulators, of the even and of the odd k, both ascending, added at the end.
 #include <bit>
 #include <cstring>
 

@@ -218,5 +218,20 @@ TEST(PanelDot, HoldsActivationsOfAnySize) {
   }
 }
 
+TEST(PanelDot, KeepsTheLargestActivationsFiniteUnderSmallScales) {
+  for (const PanelDot* dot : kernels()) {
+    for (const WeightFormat format : kFormats) {
+      Case c(format, 3, 5);
+      for (auto& code : c.codes) code = 0x77;  // 6
+      for (auto& s : c.scales) s = static_cast<uint8_t>(format == WeightFormat::kMxfp4 ? 90 : 0x01);
+      for (auto& v : c.x[0]) v = 0x1.FEp127F;
+      c.pack();
+      const auto got = c.run(*dot, 0, 1);
+      EXPECT_TRUE(std::isfinite(got[0]));
+      c.expect_right(got, 0);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace octet::cpu
