@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words that are wrong, and what the program says about them.
+#include <filesystem>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "program.h"
+
+namespace octet::cli_test {
+namespace {
+
+const char* const kVerbs[] = {"run",  "op",    "inspect", "validate", "synth",
+                              "pack", "check", "bench",   "list",     "explain"};
+
+// Exit 2, at most two lines that hold each of `said`.
+void expect_misuse(const std::vector<std::string>& words, const std::vector<std::string>& said) {
+  const Finished f = octet(words);
+  EXPECT_EQ(f.exit, 2) << f.err;
+  EXPECT_GE(f.err_lines(), 1);
+  EXPECT_LE(f.err_lines(), 2) << f.err;
+  for (const std::string& text : said) EXPECT_NE(f.err.find(text), std::string::npos) << f.err;
+}
+
+// Exit 1, exactly one line that holds each of `said`.
+void expect_refused(const std::vector<std::string>& words, const std::vector<std::string>& said) {
+  const Finished f = octet(words);
+  EXPECT_EQ(f.exit, 1) << f.err;
+  EXPECT_EQ(f.err_lines(), 1) << f.err;
+  for (const std::string& text : said) EXPECT_NE(f.err.find(text), std::string::npos) << f.err;
+}
+
+TEST(CommandLine, HelpAndVersionSucceed) {
+  for (const char* word : {"--help", "--version"}) {
+    const Finished f = octet({word});
+    EXPECT_EQ(f.exit, 0);
+    EXPECT_NE(f.out.find("octet"), std::string::npos);
+    EXPECT_EQ(f.err, "");
+  }
+  const Finished help = octet({"--help"});
+  for (const std::string verb : kVerbs) {
+    EXPECT_NE(help.out.find("  " + verb), std::string::npos) << verb;
+  }
+}
+
+TEST(CommandLine, EveryVerbHelpsWithAnExample) {
+  for (const std::string verb : kVerbs) {
+    const Finished f = octet({verb, "--help"});
+    EXPECT_EQ(f.exit, 0) << verb;
+    EXPECT_NE(f.out.find("Example:\n  octet " + verb), std::string::npos) << f.out;
+  }
+}
+
+TEST(CommandLine, MistypedNamesGetTheNearest) {
+  expect_misuse({}, {"octet"});
+  expect_misuse({"rnu"}, {"no verb 'rnu', did you mean run?"});
+  expect_misuse({"chekc", "ckpt"}, {"did you mean check?"});
+  expect_misuse({"run", "ckpt", "--layr", "0"}, {"no option '--layr', did you mean --layer?"});
+  expect_misuse({"op", "roote", "--input", "x", "--output", "y"}, {"'roote', did you mean route?"});
+  expect_misuse({"bench", "--shape", "v4.1-tp3"}, {"did you mean v4.1-tp4?"});
+  expect_misuse({"explain", "--activations", "mxfp9"}, {"did you mean mxfp8?"});
+  expect_misuse({"explain", "--backend", "cqu"}, {"did you mean cpu?"});
+  expect_misuse({"explain", "--kernel", "experts_bf16_mxfp4_avx"}, {"experts_bf16_mxfp4_avx2"});
+}
+
+TEST(CommandLine, MissingAndMalformedWordsAreMisuse) {
+  expect_misuse({"run", "ckpt"}, {"--layer", "octet run --help"});
+  expect_misuse({"run"}, {"octet run --help"});
+  expect_misuse({"op"}, {"octet op --list"});
+  expect_misuse({"op", "route", "--input", "x", "--output", "y", "--set", "experts"},
+                {"--set", "'experts'", "key=value"});
+  expect_misuse({"op", "route", "--output", "y"}, {"--input"});
+  expect_misuse({"list", "more"}, {"unexpected word 'more'"});
+  expect_misuse({"run", "ckpt", "--layer", "first", "--input", "x", "--output", "y"}, {"first"});
+  expect_misuse({"bench"}, {"--shape"});
+}
+
+TEST(CommandLine, NumbersOutOfRangeAreRefusedWithTheRange) {
+  const std::vector<std::string> run = {"run",     "ckpt", "--layer",  "0",
+                                        "--input", "x",    "--output", "y"};
+  const auto with = [&](const std::string& option, const std::string& value) {
+    std::vector<std::string> words = run;
+    words.insert(words.end(), {option, value});
+    return words;
+  };
+  expect_refused(with("--tp", "5/4"), {"--tp", "rank 5 of 4", "0..3"});
+  expect_refused(with("--tp", "half"), {"--tp", "'half'", "r/n"});
+  expect_refused(with("--ep", "0/0"), {"--ep", "0/0"});
+  expect_refused(with("--threads", "0"), {"--threads", "found 0"});
+  expect_refused({"bench", "--shape", "flint", "--rows", "0"}, {"--rows", "found 0"});
+  expect_refused({"bench", "--shape", "flint", "--experts", "5"}, {"--experts", "5", "6"});
+  expect_refused({"bench", "--shape", "flint", "--experts", "8", "--rows", "1", "--distinct", "7"},
+                 {"--distinct", "found 7", "6..6"});
+}
+
+TEST(CommandLine, AFileThatIsNotThereIsOneLine) {
+  const Folder folder;
+  const std::string missing = folder / "missing";
+  expect_refused({"run", missing, "--layer", "0", "--input", "x", "--output", folder / "y"},
+                 {missing});
+  expect_refused({"op", "route", "--input", missing, "--output", folder / "y"}, {missing});
+  expect_refused({"inspect", missing}, {missing});
+  expect_refused({"check", missing, "--layer", "0"}, {missing});
+  EXPECT_EQ(octet({"validate", missing}).exit, 1);
+}
+
+TEST(CommandLine, AnOutputFolderThatIsMissingIsRefusedBeforeTheWork) {
+  const Folder folder;
+  const std::string output = folder / "nowhere/y";
+  // The model is missing too: the folder is named first, because nothing was read yet.
+  expect_refused({"run", folder / "model", "--layer", "0", "--input", "x", "--output", output},
+                 {output, "nowhere"});
+  expect_refused({"op", "route", "--input", "x", "--output", output}, {output, "nowhere"});
+  expect_refused({"pack", folder / "model", "--output", output}, {output, "nowhere"});
+}
+
+TEST(CommandLine, ListsAreJsonToo) {
+  const Finished kernels = octet({"list", "--json"});
+  EXPECT_EQ(kernels.exit, 0);
+  EXPECT_GE(kernels.json().size(), 4U);
+  const Finished operations = octet({"op", "--list", "--json"});
+  EXPECT_EQ(operations.exit, 0);
+  EXPECT_EQ(operations.json().size(), 15U);
+  EXPECT_EQ(octet({"list", "--markdown"}).out.substr(0, 1), "|");
+}
+
+TEST(CommandLine, ExplainAnswersForEveryKernel) {
+  const Finished yes =
+      octet({"explain", "--tokens", "4", "--hidden", "4096", "--weights", "mxfp4"});
+  EXPECT_EQ(yes.exit, 0) << yes.err;
+  EXPECT_NE(yes.out.find("chosen"), std::string::npos);
+  const Finished no = octet({"explain", "--tokens", "4", "--hidden", "4100", "--json"});
+  EXPECT_EQ(no.exit, 1);
+  EXPECT_EQ(no.err_lines(), 1);
+  for (const auto& kernel : no.json()) {
+    EXPECT_FALSE(kernel["takes"].get<bool>());
+    EXPECT_NE(kernel["why"].get<std::string>(), "");
+  }
+}
+
+}  // namespace
+}  // namespace octet::cli_test

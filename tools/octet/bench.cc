@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// octet bench: times a layer with cold weights beside the memory's read ceiling. bench_run.h says what is timed.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench_case.h"
+#include "bench_run.h"
+#include "build_info.h"
+#include "checkpoint/model.h"
+#include "command.h"
+#include "cpu/thread_pool.h"
+#include "dispatch/layer.h"
+#include "layer_flags.h"
+#include "progress_bar.h"
+#include "read_ceiling.h"
+#include "report.h"
+
+namespace octet::tools {
+namespace {
+
+struct BenchFlags {
+  std::string model, shape, weights;
+  std::optional<int64_t> layer, experts, distinct;
+  std::vector<int64_t> rows = {1, 2, 4, 6, 8};
+  int64_t repeats = 30;
+  uint64_t seed = 0;
+  LayerFlags layer_flags;
+  bool json = false;
+};
+
+// Weights to time: a checkpoint's layer, or random ones.
+struct Subject {
+  std::optional<RandomLayer> random;
+  checkpoint::LayerTensors loaded;
+  const checkpoint::LayerTensors& tensors() const { return random ? random->tensors() : loaded; }
+};
+
+Status check_counts(const BenchFlags& flags) {
+  for (const int64_t rows : flags.rows) {
+    if (rows < 1) return invalid_argument(fmt::format("--rows: found {}, want at least 1", rows));
+  }
+  if (flags.repeats < 1) {
+    return invalid_argument(fmt::format("--repeats: found {}, want at least 1", flags.repeats));
+  }
+  if (flags.model.empty() == flags.shape.empty()) {
+    return misuse("want either --model with --layer or --shape");
+  }
+  if (!flags.model.empty() && !flags.layer) {
+    return misuse("--layer is missing, want the index of a layer of --model");
+  }
+  return {};
+}
+
+Result<LayerSpec> spec_of_shape(const BenchFlags& flags) {
+  OCTET_ASSIGN_OR_RETURN(const Shape shape, shape_from_name(flags.shape));
+  OCTET_ASSIGN_OR_RETURN(const checkpoint::LoadOptions load, load_options(flags.layer_flags));
+  LayerSpec spec;
+  spec.hidden = shape.hidden;
+  spec.intermediate = shape.intermediate;
+  spec.experts = spec.local_experts = flags.experts.value_or(shape.experts);
+  spec.router.top_k = shape.top_k;
+  spec.swiglu = shape.swiglu;
+  spec.weights = shape.weights;
+  if (!flags.weights.empty()) {
+    OCTET_ASSIGN_OR_RETURN(spec.weights, weights_from_name(flags.weights));
+  }
+  spec.activations = load.activations.value_or(shape.activations);
+  spec.precision = load.precision;
+  if (spec.experts < shape.top_k) {
+    return invalid_argument(
+        fmt::format("--experts: found {}, want at least {}, one for each of a "
+                    "row's",
+                    spec.experts, shape.top_k));
+  }
+  return spec;
+}
+
+Status check_memory(const LayerSpec& spec) {
+  const int64_t want = weight_bytes(spec) + weight_bytes(spec) / 16 + ceiling_buffer_bytes();
+  const int64_t found = available_memory_bytes();
+  if (want <= found) return {};
+  return invalid_argument(
+      fmt::format("--experts: found {} experts, {} with the read ceiling's buffer, want at most "
+                  "the {} that are "
+                  "available",
+                  spec.local_experts, human_bytes(want), human_bytes(found)));
+}
+
+Result<Subject> make_subject(const BenchFlags& flags) {
+  Subject subject;
+  if (!flags.shape.empty()) {
+    OCTET_ASSIGN_OR_RETURN(const LayerSpec spec, spec_of_shape(flags));
+    OCTET_RETURN_IF_ERROR(check_memory(spec));
+    subject.random.emplace(spec, flags.seed);
+    return subject;
+  }
+  OCTET_ASSIGN_OR_RETURN(const checkpoint::LoadOptions load, load_options(flags.layer_flags));
+  OCTET_ASSIGN_OR_RETURN(const checkpoint::Model model, checkpoint::Model::open(flags.model));
+  OCTET_ASSIGN_OR_RETURN(subject.loaded, model.layer(*flags.layer, load));
+  OCTET_RETURN_IF_ERROR(check_memory(subject.loaded.spec));
+  return subject;
+}
+
+struct Measured {
+  const dispatch::Layer& layer;
+  int threads;
+  double ceiling_gbs;
+  std::vector<BenchRow> rows;
+};
+
+Json measured_json(const Measured& m) {
+  Json results = Json::array();
+  const LayerSpec& spec = m.layer.spec();
+  for (const BenchRow& r : m.rows) {
+    results.push_back({{"kernel", m.layer.selection().kernel->name},
+                       {"weights", name_of(spec.weights)},
+                       {"activations", name_of(spec.activations)},
+                       {"rows", r.rows},
+                       {"experts_read", r.experts_read},
+                       {"bytes", r.bytes},
+                       {"min_us", r.min_us},
+                       {"median_us", r.median_us},
+                       {"p99_us", r.p99_us},
+                       {"repeats", r.repeats},
+                       {"gbs", r.gbs},
+                       {"of_ceiling", r.of_ceiling},
+                       {"max_error_over_bound", r.max_error_over_bound}});
+  }
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return {{"what", "layer"},
+          {"device", device_name()},
+          {"clock_mhz", clock_mhz()},
+          {"threads", m.threads},
+          {"read_ceiling_gbs", m.ceiling_gbs},
+          {"git", kGitRevision},
+          {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
+          {"results", std::move(results)}};
+}
+
+void print(const Measured& m) {
+  fmt::print("{}\n{}, {} threads on {}; read ceiling {:.1f} GB/s\n\n", describe(m.layer.spec()),
+             m.layer.selection().kernel->name, m.threads, device_name(), m.ceiling_gbs);
+  std::vector<std::vector<std::string>> table = {
+      {"rows", "experts", "bytes", "min", "median", "p99", "GB/s", "of ceiling", "error/bound"}};
+  for (const BenchRow& r : m.rows) {
+    table.push_back({std::to_string(r.rows), std::to_string(r.experts_read), human_bytes(r.bytes),
+                     human_seconds(r.min_us * 1e-6), human_seconds(r.median_us * 1e-6),
+                     human_seconds(r.p99_us * 1e-6), fmt::format("{:.1f}", r.gbs),
+                     fmt::format("{:.2f}", r.of_ceiling),
+                     fmt::format("{:.2f}", r.max_error_over_bound)});
+  }
+  print_table(table);
+}
+
+Status bench(const BenchFlags& flags) {
+  OCTET_RETURN_IF_ERROR(check_counts(flags));
+  OCTET_ASSIGN_OR_RETURN(const dispatch::LayerOptions options, layer_options(flags.layer_flags));
+  OCTET_ASSIGN_OR_RETURN(const int threads, num_threads(flags.layer_flags));
+  OCTET_ASSIGN_OR_RETURN(const Subject subject, make_subject(flags));
+  cpu::ThreadPool pool(threads);
+  dispatch::Layer layer;
+  {
+    ProgressBar bar("loading");
+    OCTET_ASSIGN_OR_RETURN(layer,
+                           dispatch::Layer::load(subject.tensors(), options, pool, bar.callback()));
+  }
+  Bench bench(subject.tensors(), layer, pool, {flags.distinct, flags.repeats, flags.seed});
+  Measured measured{layer, pool.num_threads(), 0, {}};
+  for (const int64_t rows : flags.rows) {
+    ProgressBar bar(fmt::format("{} rows, reference", rows));
+    OCTET_ASSIGN_OR_RETURN(const BenchRow row, bench.run(rows, bar.callback()));
+    measured.rows.push_back(row);
+  }
+  measured.ceiling_gbs = bench.ceiling_gbs();
+  if (flags.json) {
+    print_json(measured_json(measured));
+  } else {
+    print(measured);
+  }
+  for (const BenchRow& r : measured.rows) {
+    if (r.max_error_over_bound > 1) {
+      return invalid_argument(
+          fmt::format("{} rows: found an error of {:.3g} bounds, want at most 1", r.rows,
+                      r.max_error_over_bound));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+int bench_verb(const Args& args) {
+  BenchFlags flags;
+  std::string names;
+  for (const Shape& shape : shapes()) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", shape.name);
+  }
+  CLI::App app;
+  describe_verb(
+      app, "bench",
+      "Times a layer from x, ids and weights to y. Weights are cold: each call reads other\n"
+      "experts, three times the last cache lies between two uses of one. The read ceiling\n"
+      "is measured in turns with the kernel, with the same threads; of_ceiling is the median\n"
+      "of the turns' ratios. The outputs of each row count are compared with the reference.",
+      "octet bench --shape v4.1-tp4 --experts 96 --weights mxfp4 --rows 1,8 --json");
+  app.add_option("--model", flags.model, "checkpoint folder, safetensors file or packed file");
+  app.add_option("--layer", flags.layer, "index of the layer of --model");
+  app.add_option("--shape", flags.shape, "random weights of a shape: " + names);
+  app.add_option("--experts", flags.experts, "experts of the shape; default: the model's");
+  app.add_option("--weights", flags.weights, "mxfp4 or nvfp4; default: the model's");
+  app.add_option("--rows", flags.rows, "rows of a call")->delimiter(',');
+  app.add_option("--distinct", flags.distinct,
+                 "experts that the rows read together; default: each row its own at random");
+  app.add_option("--repeats", flags.repeats, "timed calls of each row count");
+  app.add_option("--seed", flags.seed, "seed of weights, rows and ids");
+  add_shard_flags(app, flags.layer_flags);
+  app.add_option("--precision", flags.layer_flags.precision, "fast or exact");
+  add_kernel_flags(app, flags.layer_flags);
+  app.add_flag("--json", flags.json, "the report as JSON");
+  if (const auto exit = parse(app, args)) return *exit;
+  return finish(bench(flags), "bench");
+}
+
+}  // namespace octet::tools

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <system_error>
+#include <vector>
+
+#include "core/nearest.h"
+
+namespace octet::tools {
+namespace {
+
+std::string one_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') {
+      line += "; ";
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+int misused(const CLI::App& app, std::string_view what) {
+  fmt::print(stderr, "{}: {} (see {} --help)\n", app.get_name(), one_line(std::string(what)),
+             app.get_name());
+  return kMisused;
+}
+
+// The first word that no option took, with the nearest option's name.
+std::string unexpected_word(const CLI::App& app) {
+  const std::vector<std::string> left = app.remaining();
+  const auto option = std::find_if(left.begin(), left.end(), [](const std::string& word) {
+    return word.size() > 1 && word[0] == '-';
+  });
+  if (option == left.end()) return fmt::format("unexpected word '{}'", left.empty() ? "" : left[0]);
+  const std::string word = option->substr(0, option->find('='));
+  std::vector<std::string> names;
+  for (const CLI::Option* o : app.get_options()) {
+    for (const std::string& name : o->get_lnames()) names.push_back("--" + name);
+  }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  return fmt::format("no option '{}'{}", word, did_you_mean(word, views));
+}
+
+}  // namespace
+
+void describe_verb(CLI::App& app, std::string_view verb, std::string_view purpose,
+                   std::string_view example) {
+  app.name(fmt::format("octet {}", verb));
+  app.description(std::string(purpose));
+  app.footer(fmt::format("Example:\n  {}", example));
+  app.get_formatter()->column_width(34);
+  app.option_defaults()->always_capture_default();
+}
+
+std::optional<int> parse(CLI::App& app, const Args& args) {
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return kDone;
+  } catch (const CLI::ExtrasError&) {
+    return misused(app, unexpected_word(app));
+  } catch (const CLI::ParseError& error) {
+    return misused(app, error.what());
+  }
+  return std::nullopt;
+}
+
+int finish(const Status& status, std::string_view verb) {
+  if (status.ok()) return kDone;
+  const bool misuse = status.code == Code::kMisuse;
+  fmt::print(stderr, "octet: {}{}\n", one_line(status.why),
+             misuse ? fmt::format(" (see octet {} --help)", verb) : "");
+  return misuse ? kMisused : kFailed;
+}
+
+void note(std::string_view text) {
+  fmt::print(stderr, "octet: note: {}\n", one_line(std::string(text)));
+}
+
+Status check_output_folder(const std::filesystem::path& output) {
+  std::error_code error;
+  if (std::filesystem::is_directory(output, error)) {
+    return io_error(fmt::format("{}: found a folder, want the name of a file", output.string()));
+  }
+  const std::filesystem::path folder = output.has_parent_path() ? output.parent_path() : ".";
+  if (std::filesystem::is_directory(folder, error)) return {};
+  return io_error(
+      fmt::format("{}: no folder {}, want one that exists", output.string(), folder.string()));
+}
+
+void print_json(const Json& json) {
+  // Names from a file may be no UTF-8: they are shown with a replacement character, not refused.
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace octet::tools

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layer_flags.h"
+
+#include <array>
+#include <charconv>
+#include <fmt/format.h>
+#include <span>
+#include <vector>
+
+#include "core/nearest.h"
+
+namespace octet::tools {
+namespace {
+
+constexpr int64_t kMaxThreads = 1024;
+
+// The index of `name` among `names`, or kMisuse with the nearest.
+Result<size_t> find_name(std::string_view option, std::string_view name,
+                         std::span<const std::string_view> names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return i;
+  }
+  std::string all;
+  for (const std::string_view n : names) all += fmt::format("{}{}", all.empty() ? "" : ", ", n);
+  return misuse(fmt::format("{}: found '{}', want one of {}{}", option, name, all,
+                            did_you_mean(name, names)));
+}
+
+bool parse_int(std::string_view text, int64_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+struct Part {
+  int64_t rank = 0, ranks = 1;
+};
+
+// "r/n", ranks from 0.
+Result<Part> parse_part(std::string_view option, std::string_view text) {
+  const size_t slash = text.find('/');
+  Part part;
+  if (slash == std::string_view::npos || !parse_int(text.substr(0, slash), part.rank) ||
+      !parse_int(text.substr(slash + 1), part.ranks)) {
+    return invalid_argument(fmt::format("{}: found '{}', want r/n such as 0/4", option, text));
+  }
+  if (part.ranks < 1) {
+    return invalid_argument(
+        fmt::format("{}: found '{}', want at least 1 rank after the /", option, text));
+  }
+  if (part.rank < 0 || part.rank >= part.ranks) {
+    return invalid_argument(fmt::format("{}: found rank {} of {}, want 0..{}", option, part.rank,
+                                        part.ranks, part.ranks - 1));
+  }
+  return part;
+}
+
+}  // namespace
+
+void add_shard_flags(CLI::App& app, LayerFlags& flags) {
+  app.add_option("--tp", flags.tp, "this rank's part of the intermediate columns, r/n from 0/n");
+  app.add_option("--ep", flags.ep, "this rank's part of the experts, r/n from 0/n");
+  app.add_option(
+      "--activations", flags.activations,
+      "bf16 or mxfp8; default: mxfp8 for DeepSeek-V4 and V4.1 with FP4 experts, else bf16");
+}
+
+void add_numeric_flags(CLI::App& app, LayerFlags& flags) {
+  app.add_option("--precision", flags.precision,
+                 "fast (bf16 activations as block fixed point) or exact");
+  app.add_option("--image-sentinel-lo", flags.image_sentinel_lo,
+                 "first of the five image token ids, 0 for none; default: the configuration's");
+}
+
+void add_backend_flag(CLI::App& app, LayerFlags& flags) {
+  app.add_option("--backend", flags.backend, "auto, cpu, cuda or reference");
+}
+
+void add_threads_flag(CLI::App& app, LayerFlags& flags) {
+  app.add_option("--threads", flags.threads, "threads, at least 1; default: all cores");
+}
+
+void add_kernel_flags(CLI::App& app, LayerFlags& flags) {
+  add_backend_flag(app, flags);
+  app.add_option("--kernel", flags.kernel, "a kernel of octet list; default: the best that fits");
+  add_threads_flag(app, flags);
+}
+
+Result<Activations> activations_from_name(std::string_view name) {
+  constexpr std::array kAll = {Activations::kBf16, Activations::kMxfp8};
+  constexpr std::array kNames = {name_of(kAll[0]), name_of(kAll[1])};
+  OCTET_ASSIGN_OR_RETURN(const size_t i, find_name("--activations", name, kNames));
+  return kAll[i];
+}
+
+Result<WeightFormat> weights_from_name(std::string_view name) {
+  constexpr std::array kAll = {WeightFormat::kMxfp4, WeightFormat::kNvfp4};
+  constexpr std::array kNames = {name_of(kAll[0]), name_of(kAll[1])};
+  OCTET_ASSIGN_OR_RETURN(const size_t i, find_name("--weights", name, kNames));
+  return kAll[i];
+}
+
+Result<checkpoint::LoadOptions> load_options(const LayerFlags& flags) {
+  checkpoint::LoadOptions options;
+  OCTET_ASSIGN_OR_RETURN(const Part tp, parse_part("--tp", flags.tp));
+  OCTET_ASSIGN_OR_RETURN(const Part ep, parse_part("--ep", flags.ep));
+  options.shard = {tp.rank, tp.ranks, ep.rank, ep.ranks};
+  if (!flags.activations.empty()) {
+    OCTET_ASSIGN_OR_RETURN(options.activations, activations_from_name(flags.activations));
+  }
+  constexpr std::array kAll = {Precision::kFast, Precision::kExact};
+  constexpr std::array kNames = {name_of(kAll[0]), name_of(kAll[1])};
+  OCTET_ASSIGN_OR_RETURN(const size_t i, find_name("--precision", flags.precision, kNames));
+  options.precision = kAll[i];
+  options.image_sentinel_lo = flags.image_sentinel_lo;
+  return options;
+}
+
+Result<dispatch::LayerOptions> layer_options(const LayerFlags& flags) {
+  dispatch::LayerOptions options;
+  OCTET_ASSIGN_OR_RETURN(options.backend, backend_from_name(flags.backend));
+  if (!flags.kernel.empty()) {
+    std::vector<std::string_view> names;
+    for (const dispatch::Kernel& kernel : dispatch::kernels()) names.push_back(kernel.name);
+    OCTET_ASSIGN_OR_RETURN([[maybe_unused]] const size_t found,
+                           find_name("--kernel", flags.kernel, names));
+  }
+  options.kernel = flags.kernel;
+  return options;
+}
+
+Result<int> num_threads(const LayerFlags& flags) {
+  if (!flags.threads) return 0;
+  if (*flags.threads < 1 || *flags.threads > kMaxThreads) {
+    return invalid_argument(
+        fmt::format("--threads: found {}, want 1..{}", *flags.threads, kMaxThreads));
+  }
+  return static_cast<int>(*flags.threads);
+}
+
+}  // namespace octet::tools

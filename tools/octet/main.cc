@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// octet: the routed experts of a mixture-of-experts layer, from the command line.
+//
+// Exit status: 0 done; 1 the input is wrong or a check failed (one line on stderr, no output file left); 2 misused.
+#include <cstdio>
+#include <exception>
+#include <fmt/format.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "build_info.h"
+#include "core/nearest.h"
+#include "verbs.h"
+
+namespace octet::tools {
+namespace {
+
+void print_help() {
+  fmt::print(
+      "octet: the routed experts of a mixture-of-experts layer for the few rows of a decode step,\n"
+      "with 4-bit weights decoded exactly.\n\nUsage: octet VERB [OPTIONS]\n\nVerbs:\n");
+  for (const Verb& verb : kVerbs) fmt::print("  {:<10}{}\n", verb.name, verb.summary);
+  fmt::print(
+      "\nOptions:\n  --help    this text; octet VERB --help explains a verb\n"
+      "  --version version and revision\n\nExample:\n"
+      "  octet synth deepseek-v4.1-flash --layers 1 --experts 16 --output ckpt\n"
+      "  octet check ckpt --layer 0\n");
+}
+
+int unknown_verb(std::string_view word) {
+  std::vector<std::string_view> names;
+  for (const Verb& verb : kVerbs) names.push_back(verb.name);
+  fmt::print(stderr, "octet: no verb '{}'{} (octet --help lists them)\n", word,
+             did_you_mean(word, names));
+  return kMisused;
+}
+
+int run_command(const Args& words) {
+  if (words.empty()) {
+    fmt::print(stderr, "octet: no verb, want one of those that octet --help lists\n");
+    return kMisused;
+  }
+  const std::string& word = words[0];
+  if (word == "--help" || word == "-h" || word == "help") {
+    print_help();
+    return kDone;
+  }
+  if (word == "--version") {
+    fmt::print("octet {} ({})\n", kVersion, kGitRevision);
+    return kDone;
+  }
+  for (const Verb& verb : kVerbs) {
+    if (verb.name == word) return verb.run(Args(words.begin() + 1, words.end()));
+  }
+  return unknown_verb(word);
+}
+
+}  // namespace
+}  // namespace octet::tools
+
+int main(int argc, char** argv) {
+  // Our code throws nothing; the standard library does when memory runs out.
+  try {
+    return octet::tools::run_command({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "octet: {}\n", error.what());
+    return octet::tools::kFailed;
+  }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// octet synth: a checkpoint with a real model's tensor names, dtypes, shapes and config.json, and made-up values.
+#include "checkpoint/synth.h"
+
+#include <cstdint>
+#include <fmt/format.h>
+#include <string>
+#include <string_view>
+
+#include "command.h"
+#include "progress_bar.h"
+#include "report.h"
+
+namespace octet::tools {
+namespace {
+
+Status check_size(std::string_view option, const std::optional<int64_t>& size) {
+  if (!size || *size >= 1) return {};
+  return invalid_argument(fmt::format("{}: found {}, want at least 1", option, *size));
+}
+
+Status make(const checkpoint::SynthOptions& options) {
+  OCTET_RETURN_IF_ERROR(check_size("--layers", options.layers));
+  OCTET_RETURN_IF_ERROR(check_size("--experts", options.experts));
+  OCTET_RETURN_IF_ERROR(check_size("--hidden", options.hidden));
+  OCTET_RETURN_IF_ERROR(check_size("--intermediate", options.intermediate));
+  const Stopwatch watch;
+  {
+    ProgressBar bar("writing");
+    OCTET_RETURN_IF_ERROR(checkpoint::synth(options, bar.callback()));
+  }
+  fmt::print("{}: {} in {}\n", options.output.string(), options.preset,
+             human_seconds(watch.seconds()));
+  return {};
+}
+
+}  // namespace
+
+int synth_verb(const Args& args) {
+  checkpoint::SynthOptions options;
+  std::string output;
+  std::string presets;
+  for (const std::string_view preset : checkpoint::synth_presets()) {
+    presets += fmt::format("{}{}", presets.empty() ? "" : ", ", preset);
+  }
+  CLI::App app;
+  describe_verb(
+      app, "synth",
+      "Makes a checkpoint with a real model's tensor names, dtypes, shapes and config.json\n"
+      "and made-up values: the same bytes for the same seed and sizes.",
+      "octet synth deepseek-v4.1-flash --layers 1 --experts 64 --output ckpt");
+  app.add_option("preset", options.preset, presets)->required();
+  app.add_option("--output", output, "folder to write, made if missing")->required();
+  app.add_option("--layers", options.layers, "layers; default: the model's");
+  app.add_option("--experts", options.experts, "experts a layer; default: the model's");
+  app.add_option("--hidden", options.hidden, "hidden size H; default: the model's");
+  app.add_option("--intermediate", options.intermediate,
+                 "intermediate size I; default: the model's");
+  app.add_option("--seed", options.seed, "seed of the values");
+  if (const auto exit = parse(app, args)) return *exit;
+  options.output = output;
+  return finish(make(options), "synth");
+}
+
+}  // namespace octet::tools

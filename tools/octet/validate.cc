@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// octet validate: reads every weight and scale of a checkpoint and lists what is wrong.
+#include "checkpoint/validate.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <string>
+
+#include "command.h"
+#include "progress_bar.h"
+
+namespace octet::tools {
+namespace {
+
+using checkpoint::Finding;
+using checkpoint::ValidateReport;
+
+// "TENSOR, expert 3, row 17, column 4": what applies.
+std::string where(const Finding& f) {
+  std::string text = f.tensor;
+  if (f.expert >= 0) text += fmt::format(", expert {}", f.expert);
+  if (f.row >= 0) text += fmt::format(", row {}", f.row);
+  if (f.column >= 0) text += fmt::format(", column {}", f.column);
+  return text;
+}
+
+Json finding_json(const Finding& f) {
+  Json json = {{"severity", f.is_error ? "error" : "warning"}, {"tensor", f.tensor}};
+  if (f.expert >= 0) json["expert"] = f.expert;
+  if (f.row >= 0) json["row"] = f.row;
+  if (f.column >= 0) json["column"] = f.column;
+  json["found"] = f.found;
+  json["wanted"] = f.wanted;
+  json["rule"] = f.rule;
+  return json;
+}
+
+void print_report_json(const ValidateReport& report) {
+  Json findings = Json::array();
+  for (const Finding& f : report.findings) findings.push_back(finding_json(f));
+  print_json({{"ok", report.ok()},
+              {"format", report.format},
+              {"layers", report.layers},
+              {"tensors_read", report.tensors_read},
+              {"findings", std::move(findings)},
+              {"findings_left_out", report.findings_left_out}});
+}
+
+void print_report(const ValidateReport& report) {
+  for (const Finding& f : report.findings) {
+    fmt::print("{} {}: {}: found {}, want {}\n", f.is_error ? "error" : "warning", f.rule, where(f),
+               f.found, f.wanted);
+  }
+  if (report.findings_left_out > 0) {
+    fmt::print("and {} more of the same rules\n", report.findings_left_out);
+  }
+  fmt::print("{}: {} layers, {} tensors read: {}\n",
+             report.format.empty() ? "unknown format" : report.format, report.layers,
+             report.tensors_read, report.ok() ? "ok" : "not ok");
+}
+
+Status verdict(const std::string& model, const ValidateReport& report) {
+  const auto first = std::find_if(report.findings.begin(), report.findings.end(),
+                                  [](const Finding& f) { return f.is_error; });
+  if (first == report.findings.end()) return {};
+  const auto errors = std::count_if(report.findings.begin(), report.findings.end(),
+                                    [](const Finding& f) { return f.is_error; });
+  return invalid_argument(fmt::format("{}: {}: found {}, want {} ({} errors in all)", model,
+                                      where(*first), first->found, first->wanted, errors));
+}
+
+}  // namespace
+
+int validate_verb(const Args& args) {
+  std::string model;
+  bool json = false;
+  CLI::App app;
+  describe_verb(
+      app, "validate",
+      "Reads every weight and scale of a checkpoint's MoE layers and lists what is wrong:\n"
+      "missing tensors, shapes, dtypes, NaN, zero or negative scales, global factors, the\n"
+      "configuration. Exit status 1 if there is an error; warnings alone are 0.",
+      "octet validate ckpt --json");
+  app.add_option("model", model, "checkpoint folder, safetensors file or packed file")->required();
+  app.add_flag("--json", json, "the report as JSON");
+  if (const auto exit = parse(app, args)) return *exit;
+  ValidateReport report;
+  {
+    ProgressBar bar("reading");
+    report = checkpoint::validate(model, bar.callback());
+  }
+  if (json) {
+    print_report_json(report);
+  } else {
+    print_report(report);
+  }
+  return finish(verdict(model, report), "validate");
+}
+
+}  // namespace octet::tools
