@@ -45,14 +45,14 @@ if [ -z "$quick" ]; then
   fi
   step "build with clang"
   cmake -S . -B build/clang -G Ninja -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
-    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOCTET_WERROR=ON -DOCTET_TESTS=ON >/dev/null
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DOCTET_WERROR=ON -DOCTET_TESTS=ON >/dev/null
   cmake --build build/clang -j "$jobs"
   step "tests under address and undefined-behaviour sanitizers"
   cmake --preset cpu-asan >/dev/null
   cmake --build --preset cpu-asan -j "$jobs"
   ctest --preset cpu-asan -j "$jobs" --label-exclude 'slow|mutation'
   step "lint"
-  run-clang-tidy-14 -quiet -j "$jobs" -p build/cpu "^$PWD/(src|tools)/.*\.cc$" >build/clang-tidy.log 2>&1 ||
+  run-clang-tidy-14 -quiet -j "$jobs" -p build/clang "^$PWD/(src|tools)/.*\.cc$" >build/clang-tidy.log 2>&1 ||
     { grep -E 'error|warning' build/clang-tidy.log; exit 1; }
   step "fuzz"
   scripts/fuzz.sh "${OCTET_FUZZ_SECONDS:-15}"
