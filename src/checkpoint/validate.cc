@@ -115,9 +115,10 @@ class LayerCheck {
     return part == Part::kGateWeight || part == Part::kLogitBias || part == Part::kBias ||
            part == Part::kBiasVl || part == Part::kRowBias;
   }
-  // Codes are read only under a zero scale: every nibble is a number.
+  // Codes are read only under a zero scale: every nibble is a number. A factor is not worth a step of the progress.
   static int64_t read_bytes(const Present& p) {
-    return p.plan->part == Part::kCodes ? 0 : static_cast<int64_t>(p.view->num_bytes());
+    const bool is_free = p.plan->part == Part::kCodes || p.plan->part == Part::kFactor;
+    return is_free ? 0 : static_cast<int64_t>(p.view->num_bytes());
   }
 
   const TensorView* find(const TensorPlan& tensor) {

@@ -309,7 +309,7 @@ TEST(Validate, AFileThatIsNotThere) {
 
 TEST(Validate, ReportsProgressUpToTheTotal) {
   TestFolder folder;
-  ASSERT_TRUE(synth(small_synth(kDeepseek, folder.path())).ok());
+  ASSERT_TRUE(synth(small_synth(kModelopt, folder.path())).ok());
   int64_t last = 0, total = 0;
   (void)validate(folder.path(), [&](int64_t done, int64_t of) {
     EXPECT_GE(done, last);
