@@ -68,7 +68,11 @@ function(octet_gtest target)
   include(GoogleTest)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} octet_flags GTest::gtest_main)
-  gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${arg_LABELS}" TIMEOUT 300)
+  set(properties TIMEOUT 300)
+  if(arg_LABELS)  # an empty value would take the next name for a label
+    list(APPEND properties LABELS "${arg_LABELS}")
+  endif()
+  gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
 endfunction()
 
 function(octet_isa_sources target isa)
