@@ -60,6 +60,7 @@ class Binder {
         return Status{s.code, fmt::format("{}: {}", store_.path().string(), s.why)};
       }
     }
+    for (const SafetensorsFile& file : store_.files()) layer_.files.push_back(file.file()->bytes());
     layer_.keep = keep_;
     return std::move(layer_);
   }

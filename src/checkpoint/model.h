@@ -7,10 +7,12 @@
 // Formats: deepseek.h, gpt_oss.h, modelopt.h, packed.h; a format that is not built is refused by its name.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,11 +58,13 @@ struct PackedPanels {
 
 struct LayerTensors {
   LayerSpec spec;
-  Gate gate;
+  Gate gate = {};
   std::vector<layouts::ExpertWeights>
       experts;  // local experts in order; codes and scales null in a packed layer
-  std::optional<PackedPanels> packed;
-  std::shared_ptr<const void> keep;  // holds the files that the pointers lie in
+  std::optional<PackedPanels> packed = {};
+  // The mapped files that codes and scales lie in: whoever has copied some may have their pages dropped. Empty: other memory.
+  std::vector<std::span<const std::byte>> files = {};
+  std::shared_ptr<const void> keep = {};  // holds what the pointers lie in
 };
 
 class Model {

@@ -58,8 +58,8 @@ struct LayerCall {
 
 class Layer {
  public:
-  // `tensors.keep` is held only by a packed layer and by the reference; others are copied, and if `keep` is set, which says
-  // that codes and scales lie in mapped files, their pages are released as it goes. `progress` is called by this thread.
+  // `tensors.keep` is held only by a packed layer and by the reference; others are copied, and the pages of `tensors.files` are
+  // given back as it goes. `progress` is called by this thread, in bytes.
   static Result<Layer> load(const checkpoint::LayerTensors& tensors, const LayerOptions& options,
                             Executor& executor, const Progress& progress = {});
   static Result<Layer> bind(const PreparedBinding& binding, const LayerOptions& options);

@@ -73,13 +73,7 @@ TEST(BoundLayer, GivesTheBytesOfTheLoadedOneAndSeesNewValues) {
   InlineExecutor one;
   const Layer bound = Layer::bind(p.binding(), {}).value();
   const auto load = [&] {
-    return Layer::load({.spec = p.made.spec(),
-                        .gate = {},
-                        .experts = p.made.experts,
-                        .packed = {},
-                        .keep = {}},
-                       {}, one)
-        .value();
+    return Layer::load({.spec = p.made.spec(), .experts = p.made.experts}, {}, one).value();
   };
   const std::vector<Bf16> x = p.made.random_x(kTokens);
   std::vector<int32_t> ids = p.made.random_ids(kTokens, kTopK);

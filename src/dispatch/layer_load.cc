@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels for a loaded layer: 1.0 times the weights, plus what a few experts' pages take while they are copied.
+// Panels for a loaded layer: 1.0 times the weights, plus the pages of the file that are being copied.
 #include <algorithm>
 #include <fmt/format.h>
 #include <new>
-#include <span>
 #include <sys/mman.h>
 #include <utility>
 
@@ -14,7 +13,6 @@ namespace octet::dispatch {
 namespace {
 
 using layouts::ExpertWeights;
-using Bytes = std::span<const std::byte>;
 
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
@@ -26,45 +24,6 @@ PanelMemory allocate_panels(int64_t bytes) {
   if (p == nullptr) throw std::bad_alloc();
   if (alignment == kHugePage) ::madvise(p, size, MADV_HUGEPAGE);
   return PanelMemory(static_cast<uint8_t*>(p));
-}
-
-Bytes span_of(const uint8_t* first, int64_t stride, int64_t rows, int64_t row_bytes) {
-  if (first == nullptr || rows == 0) return {};
-  return {reinterpret_cast<const std::byte*>(first),
-          static_cast<size_t>((rows - 1) * stride + row_bytes)};
-}
-
-// Where an expert's codes and scales lie, columns of other ranks between its own included.
-void add_spans(const ExpertWeights& e, std::vector<Bytes>& spans) {
-  for (const layouts::WeightView* w : {&e.gate, &e.up, &e.down}) {
-    const int64_t last = w->first_col + w->cols;
-    spans.push_back(span_of(w->codes, w->code_stride, w->rows, ceil_div(last, 2)));
-    spans.push_back(span_of(w->scales, w->scale_stride, w->rows, ceil_div(last, w->block())));
-  }
-}
-
-void release(const std::vector<Bytes>& spans) {
-  for (const Bytes& s : spans) checkpoint::MappedFile::release(s);
-}
-
-// Pages that two experts share are whole only in the joined span.
-std::vector<Bytes> joined(std::vector<Bytes> spans) {
-  constexpr std::ptrdiff_t kLargestGap = 64;  // padding between tensors
-  std::sort(spans.begin(), spans.end(),
-            [](const Bytes& a, const Bytes& b) { return a.data() < b.data(); });
-  std::vector<Bytes> out;
-  for (const Bytes& s : spans) {
-    if (s.empty()) continue;
-    const std::byte* end = s.data() + s.size();
-    if (!out.empty() && s.data() - (out.back().data() + out.back().size()) <= kLargestGap) {
-      const std::byte* first = out.back().data();
-      end = std::max(end, first + out.back().size());
-      out.back() = {first, static_cast<size_t>(end - first)};
-    } else {
-      out.push_back(s);
-    }
-  }
-  return out;
 }
 
 // A copy of `n` numbers at the end of `to`, which has room: nothing moves.
@@ -110,25 +69,37 @@ Status check_packed(const checkpoint::PackedPanels& p, const LayerSpec& spec) {
       spec.intermediate));
 }
 
-// Every expert into its place; then its pages are given back, if they lie in a file.
-void pack_all(const checkpoint::LayerTensors& tensors, int64_t stride, Executor& executor,
-              const Progress& progress, uint8_t* panels) {
-  const int64_t n = std::ssize(tensors.experts);
-  const int64_t batch = 4 * int64_t{executor.num_threads()};  // between two reports of progress
-  for (int64_t first = 0; first < n; first += batch) {
-    const int64_t count = std::min(batch, n - first);
-    parallel_for(executor, count, [&](int64_t i, int) {
-      const ExpertWeights& expert = tensors.experts[static_cast<size_t>(first + i)];
-      layouts::pack_expert(expert, panels + (first + i) * stride);
-      std::vector<Bytes> spans;
-      add_spans(expert, spans);
-      if (tensors.keep != nullptr) release(spans);
-    });
-    if (progress) progress((first + count) * stride, n * stride);
+// One of the gate_up, then of the down panels of an expert, into its place.
+void pack_panel(const ExpertWeights& expert, const layouts::PanelSizes& sizes, int64_t panel,
+                uint8_t* out) {
+  if (panel < sizes.gate_up_panels) {
+    layouts::pack_gate_up_panel(expert, panel, out + panel * sizes.gate_up_panel_bytes());
+  } else {
+    const int64_t down = panel - sizes.gate_up_panels;
+    layouts::pack_down_panel(expert, down,
+                             out + sizes.gate_up_bytes() + down * sizes.down_panel_bytes());
   }
-  std::vector<Bytes> spans;
-  for (const ExpertWeights& expert : tensors.experts) add_spans(expert, spans);
-  if (tensors.keep != nullptr) release(joined(std::move(spans)));
+}
+
+// Panel after panel, so that only what is being copied is in memory twice: after each hundredth or so the files' pages are
+// given back, whole files at a time, because the system maps more around a page than was read.
+void pack_all(const checkpoint::LayerTensors& tensors, const layouts::PanelSizes& sizes,
+              Executor& executor, const Progress& progress, uint8_t* panels) {
+  constexpr int64_t kSteps = 128, kLeastPanels = 32;
+  const int64_t an_expert = sizes.gate_up_panels + sizes.down_panels;
+  const int64_t n = std::ssize(tensors.experts) * an_expert;
+  const int64_t bytes = std::ssize(tensors.experts) * sizes.expert_bytes();
+  const int64_t step = std::max(kLeastPanels, ceil_div(n, kSteps));
+  for (int64_t first = 0; first < n; first += step) {
+    const int64_t count = std::min(step, n - first);
+    parallel_for(executor, count, [&](int64_t i, int) {
+      const int64_t e = (first + i) / an_expert;
+      pack_panel(tensors.experts[static_cast<size_t>(e)], sizes, (first + i) % an_expert,
+                 panels + e * sizes.expert_bytes());
+    });
+    for (const auto& file : tensors.files) checkpoint::MappedFile::release(file);
+    if (progress) progress(bytes / n * (first + count), bytes / n * n);
+  }
 }
 
 }  // namespace
@@ -156,7 +127,7 @@ Status load_panels(const checkpoint::LayerTensors& tensors, Executor& executor,
   const int64_t bytes = stride * std::ssize(tensors.experts);
   layer.panels = allocate_panels(bytes);
   layer.resident_bytes += bytes;
-  pack_all(tensors, stride, executor, progress, layer.panels.get());
+  pack_all(tensors, sizes, executor, progress, layer.panels.get());
   layer.source =
       std::make_unique<cpu::PanelsInMemory>(layer.panels.get(), stride, sizes, std::move(params));
   return {};

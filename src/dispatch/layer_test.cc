@@ -42,10 +42,7 @@ class Fixture {
   }
   Layer load(const LayerOptions& options = {}) const {
     InlineExecutor one;
-    return Layer::load(
-               {.spec = spec, .gate = gate, .experts = made.experts, .packed = {}, .keep = {}},
-               options, one)
-        .value();
+    return Layer::load({.spec = spec, .gate = gate, .experts = made.experts}, options, one).value();
   }
   LayerCall call() const { return {.tokens = std::ssize(x) / spec.hidden, .x = x.data()}; }
 
@@ -322,8 +319,7 @@ TEST(Layer, ReadsPackedPanelsInPlace) {
       .spec = f.spec,
       .gate = f.gate,
       .experts = f.made.experts,
-      .packed = checkpoint::PackedPanels{panels.as<uint8_t>(), sizes.expert_bytes(), sizes},
-      .keep = {}};
+      .packed = checkpoint::PackedPanels{panels.as<uint8_t>(), sizes.expert_bytes(), sizes}};
   for (layouts::ExpertWeights& e : tensors.experts) e.gate = e.up = e.down = {};
   InlineExecutor one;
   auto packed = Layer::load(tensors, {}, one);

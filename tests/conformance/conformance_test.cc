@@ -157,9 +157,9 @@ TEST_P(EveryKernel, IsFoundOutWhenOneSlotGoesToAWrongExpert) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, EveryKernel,
                          testing::Range(0, static_cast<int>(dispatch::kernels().size())),
-                         [](const auto& info) {
+                         [](const auto& row) {
                            return std::string(
-                               dispatch::kernels()[static_cast<size_t>(info.param)].name);
+                               dispatch::kernels()[static_cast<size_t>(row.param)].name);
                          });
 
 }  // namespace

@@ -67,7 +67,7 @@ class CaseLayer {
   }
 
   checkpoint::LayerTensors tensors() const {
-    return {.spec = made_.spec(), .gate = {}, .experts = made_.experts, .packed = {}, .keep = {}};
+    return {.spec = made_.spec(), .experts = made_.experts};
   }
   const dispatch::Layer& layer() const { return *layer_; }
 
