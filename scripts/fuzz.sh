@@ -17,9 +17,8 @@ shift || true
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(safetensors config packed op)
 
-cmake -S . -B build/fuzz -G Ninja -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
-  -DCMAKE_BUILD_TYPE=RelWithDebInfo -DOCTET_FUZZ=ON -DOCTET_SANITIZE=address,undefined >/dev/null
-cmake --build build/fuzz -j "$(nproc)" --target "${targets[@]/#/fuzz_}"
+configure_clang
+cmake --build build/clang -j "$(nproc)" --target "${targets[@]/#/fuzz_}"
 
 mkdir -p build/fuzz/artifacts
 status=0
@@ -28,7 +27,7 @@ for target in "${targets[@]}"; do
   mkdir -p "build/fuzz/corpus/$target"
   log=build/fuzz/$target.log
   # The corpus folder that grows comes first; the fixed one is only read.
-  if ! "build/fuzz/bin/fuzz_$target" -max_total_time="$seconds" -max_len=65536 -timeout=20 -rss_limit_mb=2048 \
+  if ! "build/clang/bin/fuzz_$target" -max_total_time="$seconds" -max_len=65536 -timeout=20 -rss_limit_mb=2048 \
     -print_final_stats=1 -artifact_prefix=build/fuzz/artifacts/"$target"- \
     "build/fuzz/corpus/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1; then
     status=1

@@ -26,3 +26,10 @@ need_packages() {
 find_nvcc() {
   command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; } || true
 }
+
+# The clang build: every target without a warning, under both sanitizers, with libFuzzer's targets.
+configure_clang() {
+  cmake -S . -B build/clang -G Ninja -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
+    -DOCTET_WERROR=ON -DOCTET_TESTS=ON -DOCTET_FUZZ=ON -DOCTET_SANITIZE=address,undefined >/dev/null
+}

@@ -43,19 +43,16 @@ if [ -z "$quick" ]; then
     cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
     cmake --build --preset cuda -j "$jobs" --target octet_cuda_all
   fi
-  step "build with clang"
-  cmake -S . -B build/clang -G Ninja -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
-    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DOCTET_WERROR=ON -DOCTET_TESTS=ON >/dev/null
+  step "build with clang and both sanitizers"
+  configure_clang
   cmake --build build/clang -j "$jobs"
-  step "tests under address and undefined-behaviour sanitizers"
-  cmake --preset cpu-asan >/dev/null
-  cmake --build --preset cpu-asan -j "$jobs"
-  ctest --preset cpu-asan -j "$jobs" --label-exclude 'slow|mutation'
+  step "tests under the sanitizers"
+  ctest --test-dir build/clang -j "$jobs" --output-on-failure --no-tests=error --label-exclude 'needs_gpu|mutation'
+  step "fuzz"
+  scripts/fuzz.sh "${OCTET_FUZZ_SECONDS:-15}"
   step "lint"
   run-clang-tidy-14 -quiet -j "$jobs" -p build/clang "^$PWD/(src|tools)/.*\.cc$" >build/clang-tidy.log 2>&1 ||
     { grep -E 'error|warning' build/clang-tidy.log; exit 1; }
-  step "fuzz"
-  scripts/fuzz.sh "${OCTET_FUZZ_SECONDS:-15}"
 fi
 
 step "tests"
