@@ -117,7 +117,7 @@ Result<BenchRow> Bench::run(int64_t rows, const Progress& progress) {
   for (int64_t i = 0; i < options_.repeats; ++i) {
     OCTET_RETURN_IF_ERROR(turn(call, seconds, ratios));
   }
-  const reference::Worst worst =
+  const Comparison compared =
       compare_with_reference(tensors_,
                              {std::min(rows, kMostCompared), call.pattern.top_k, call.x.as<Bf16>(),
                               call.ids.as<int32_t>(), call.weights.as<float>(), call.y.as<Bf16>()},
@@ -132,7 +132,7 @@ Result<BenchRow> Bench::run(int64_t rows, const Progress& progress) {
   row.repeats = options_.repeats;
   row.gbs = static_cast<double>(call.bytes) / row.median_us * 1e-3;
   row.of_ceiling = median(ratios);
-  row.max_error_over_bound = worst.share;
+  row.max_error_over_bound = compared.worst.share;
   return row;
 }
 

@@ -2,6 +2,7 @@
 // octet check: a layer's rows from the chosen kernel against the float64 reference.
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <fmt/format.h>
 #include <string>
 
@@ -27,15 +28,13 @@ struct CheckFlags {
 struct Checked {
   const LayerSession& session;
   const LayerOutput& output;
-  reference::Worst worst;
+  Comparison compared;
   double reference_seconds = 0;
   int64_t tokens() const { return output.y.dims()[0]; }
-  int64_t elements() const { return num_elems(output.y.dims()); }
   int64_t bytes() const {
     return session.layer().bytes_read(output.topk_ids.as<int32_t>(),
                                       num_elems(output.topk_ids.dims()));
   }
-  bool ok() const { return worst.num_outside == 0; }
 };
 
 // Standard normal rows; token ids where the router may ask for them.
@@ -76,34 +75,55 @@ void print_routing(const LayerOutput& out) {
   if (tokens > kMostRows) fmt::print("  and {} rows more\n", tokens - kMostRows);
 }
 
+// What became of h, or why it was not judged.
+std::string hidden_text(const Checked& c) {
+  const reference::HiddenVerdict& h = c.compared.h;
+  if (h.num_elems == 0) return "not judged";
+  if (h.num_outside == 0) return fmt::format("{} elements, all inside their bounds", h.num_elems);
+  return fmt::format("{} of {} elements OUTSIDE; slot {}, column {}: got {:.6g}, want {:.6g}",
+                     h.num_outside, h.num_elems, h.slot, h.column, h.got, h.want.value);
+}
+
+std::string y_text(const Checked& c) {
+  const Comparison& r = c.compared;
+  return fmt::format("{} elements, {}; {} are the reference's own BF16 value", r.num_elems,
+                     r.worst.num_outside == 0 ? "all inside their bounds"
+                                              : fmt::format("{} OUTSIDE", r.worst.num_outside),
+                     r.num_exact);
+}
+
+std::string worst_text(const reference::Worst& w) {
+  return fmt::format(
+      "y[{}, {}]: got {:.6g}, want {:.6g} in [{:.6g}, {:.6g}]: {:.0f} % of its bound", w.token,
+      w.column, w.got, w.want.value, w.want.lo, w.want.hi, w.share * 100);
+}
+
 void print(const Checked& c) {
   const LayerSession& s = c.session;
   const double gbs = static_cast<double>(c.bytes()) / c.output.seconds * 1e-9;
   fmt::print("{}\n{}\n\n", s.title(), describe(s.spec()));
   print_routing(c.output);
-  const reference::Worst& w = c.worst;
   fmt::print("\n");
-  print_table(
-      {{"  loaded", fmt::format("{} in {}", human_bytes(s.layer().weight_bytes()),
-                                human_seconds(s.load_seconds()))},
-       {"  kernel", fmt::format("{} for {} rows, {} of weights, {:.1f} GB/s: {}, {} threads",
-                                human_seconds(c.output.seconds), c.tokens(), human_bytes(c.bytes()),
-                                gbs, s.layer().selection().kernel->name, s.num_threads())},
-       {"  reference", fmt::format("{} in float64", human_seconds(c.reference_seconds))},
-       {"  worst",
-        fmt::format("y[{}, {}]: got {:.6g}, want {:.6g} in [{:.6g}, {:.6g}]: {:.0f} % of "
-                    "its bound",
-                    w.token, w.column, w.got, w.want.value, w.want.lo, w.want.hi, w.share * 100)},
-       {"  y", fmt::format("{} of {} elements inside their bounds: {}",
-                           c.elements() - w.num_outside, c.elements(), c.ok() ? "ok" : "WRONG")}});
+  print_table({{"  loaded", fmt::format("{} in {}", human_bytes(s.layer().weight_bytes()),
+                                        human_seconds(s.load_seconds()))},
+               {"  kernel",
+                fmt::format("{}, {} threads", s.layer().selection().kernel->name, s.num_threads())},
+               {"  run", fmt::format("{} for {} rows: {} of weights, {:.1f} GB/s",
+                                     human_seconds(c.output.seconds), c.tokens(),
+                                     human_bytes(c.bytes()), gbs)},
+               {"  reference", fmt::format("{} in float64", human_seconds(c.reference_seconds))},
+               {"  h", hidden_text(c)},
+               {"  y", y_text(c)},
+               {"  worst", worst_text(c.compared.worst)},
+               {"  result", c.compared.ok() ? "ok" : "WRONG"}});
 }
 
 Json checked_json(const Checked& c) {
   const LayerOutput& out = c.output;
   const int64_t slots = num_elems(out.topk_ids.dims());
-  const reference::Worst& w = c.worst;
+  const reference::Worst& w = c.compared.worst;
   return {{"what", "check"},
-          {"ok", c.ok()},
+          {"ok", c.compared.ok()},
           {"layer", spec_json(c.session.spec())},
           {"kernel", c.session.layer().selection().kernel->name},
           {"threads", c.session.num_threads()},
@@ -118,6 +138,9 @@ Json checked_json(const Checked& c) {
           {"reference_us", c.reference_seconds * 1e6},
           {"max_error_over_bound", w.share},
           {"outside", w.num_outside},
+          {"exact", c.compared.num_exact},
+          {"h_elements", c.compared.h.num_elems},
+          {"h_outside", c.compared.h.num_outside},
           {"worst",
            {{"row", w.token},
             {"column", w.column},
@@ -125,6 +148,39 @@ Json checked_json(const Checked& c) {
             {"want", w.want.value},
             {"lo", w.want.lo},
             {"hi", w.want.hi}}}};
+}
+
+// The first failure, or success.
+Status verdict(const std::string& model, const Comparison& c) {
+  const reference::HiddenVerdict& h = c.h;
+  if (h.num_outside > 0) {
+    return invalid_argument(fmt::format(
+        "{}: h of slot {}, column {}: found {:.9g}, want {:.9g}..{:.9g}; {} of {} elements outside",
+        model, h.slot, h.column, h.got, h.want.lo, h.want.hi, h.num_outside, h.num_elems));
+  }
+  const reference::Worst& w = c.worst;
+  if (w.num_outside == 0) return {};
+  return invalid_argument(fmt::format(
+      "{}: y[{}, {}]: found {:.9g}, want {:.9g}..{:.9g}; {} of {} elements outside", model, w.token,
+      w.column, w.got, w.want.lo, w.want.hi, w.num_outside, c.num_elems));
+}
+
+// h of the same call run again, which must change no byte of y.
+Result<reference::MadeHidden> make_hidden(LayerSession& session, const LayerInput& input,
+                                          const LayerOutput& first, LayerOutput& traced) {
+  OCTET_ASSIGN_OR_RETURN(traced, session.run(input, true));
+  if (std::memcmp(first.y.data(), traced.y.data(), first.y.num_bytes()) != 0) {
+    return internal_error("y: two runs of the same call differ, want the same bytes");
+  }
+  reference::MadeHidden made;
+  made.permuted = traced.permuted.as<int32_t>();
+  if (session.spec().activations == Activations::kMxfp8) {
+    made.values = traced.h_values.as<uint8_t>();
+    made.scales = traced.h_scales.as<uint8_t>();
+  } else {
+    made.rounded = traced.h.as<Bf16>();
+  }
+  return made;
 }
 
 Status check(const CheckFlags& flags) {
@@ -135,15 +191,23 @@ Status check(const CheckFlags& flags) {
                                              : read_layer_input(flags.input, session.tensors()));
   OCTET_RETURN_IF_ERROR(session.load());
   OCTET_ASSIGN_OR_RETURN(const LayerOutput out, session.run(input, false));
+  CallView call{input.tokens(),
+                out.top_k(),
+                input.x.as<Bf16>(),
+                out.topk_ids.as<int32_t>(),
+                out.topk_weights.as<float>(),
+                out.y.as<Bf16>()};
+  LayerOutput traced;
+  reference::MadeHidden made;
+  if (session.layer().selection().kernel->isa != dispatch::Isa::kReference) {  // which has y only
+    OCTET_ASSIGN_OR_RETURN(made, make_hidden(session, input, out, traced));
+    call.made = &made;
+  }
   Checked checked{session, out, {}, 0};
   const Stopwatch watch;
   {
     ProgressBar bar("reference");
-    checked.worst = compare_with_reference(
-        session.tensors(),
-        {input.tokens(), out.top_k(), input.x.as<Bf16>(), out.topk_ids.as<int32_t>(),
-         out.topk_weights.as<float>(), out.y.as<Bf16>()},
-        bar.callback());
+    checked.compared = compare_with_reference(session.tensors(), call, bar.callback());
   }
   checked.reference_seconds = watch.seconds();
   if (flags.json) {
@@ -151,12 +215,7 @@ Status check(const CheckFlags& flags) {
   } else {
     print(checked);
   }
-  if (checked.ok()) return {};
-  const reference::Worst& w = checked.worst;
-  return invalid_argument(
-      fmt::format("{}: y[{}, {}]: found {:.9g}, want {:.9g}..{:.9g}; {} of {} elements are outside",
-                  flags.model, w.token, w.column, w.got, w.want.lo, w.want.hi, w.num_outside,
-                  checked.elements()));
+  return verdict(flags.model, checked.compared);
 }
 
 }  // namespace
@@ -172,7 +231,7 @@ int check_verb(const Args& args) {
       "octet check ckpt --layer 0 --tp 0/4 --rows 6");
   app.add_option("model", flags.model, "checkpoint folder, safetensors file or packed file")
       ->required();
-  app.add_option("--layer", flags.layer, "index of the layer, from 0")->required();
+  add_layer_flag(app, flags.layer);
   app.add_option("--rows", flags.rows, "random rows");
   app.add_option("--seed", flags.seed, "seed of the random rows");
   app.add_option("--input", flags.input, "safetensors file as octet run reads it");

@@ -52,7 +52,7 @@ std::string unexpected_word(const CLI::App& app) {
 void describe_verb(CLI::App& app, std::string_view verb, std::string_view purpose,
                    std::string_view example) {
   app.name(fmt::format("octet {}", verb));
-  app.description(std::string(purpose));
+  app.description(std::string(purpose) + "\n");
   app.footer(fmt::format("Example:\n  {}", example));
   app.get_formatter()->column_width(34);
   app.option_defaults()->always_capture_default();
@@ -67,7 +67,8 @@ std::optional<int> parse(CLI::App& app, const Args& args) {
   } catch (const CLI::ExtrasError&) {
     return misused(app, unexpected_word(app));
   } catch (const CLI::ParseError& error) {
-    return misused(app, error.what());
+    // A mistyped --layer is an unknown option, not a missing one.
+    return misused(app, app.remaining().empty() ? error.what() : unexpected_word(app));
   }
   return std::nullopt;
 }

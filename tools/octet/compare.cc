@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/bf16.h"
 #include "layouts/panel.h"
 
 namespace octet::tools {
@@ -79,8 +80,8 @@ layouts::ExpertWeights ExpertReader::operator()(int64_t local_expert) {
   return expert;
 }
 
-reference::Worst compare_with_reference(const checkpoint::LayerTensors& layer, const CallView& call,
-                                        const Progress& progress) {
+Comparison compare_with_reference(const checkpoint::LayerTensors& layer, const CallView& call,
+                                  const Progress& progress) {
   ExpertReader experts(layer);
   reference::LayerArgs args;
   args.spec = layer.spec;
@@ -90,8 +91,16 @@ reference::Worst compare_with_reference(const checkpoint::LayerTensors& layer, c
   args.topk_ids = call.topk_ids;
   args.topk_weights = call.topk_weights;
   args.expert = [&experts](int64_t local_expert) { return experts(local_expert); };
-  const std::vector<reference::Span> want = reference::layer(args, progress);
-  return reference::compare(want, call.y, call.tokens, layer.spec.hidden);
+  args.made = call.made;
+  Comparison c;
+  const std::vector<reference::Span> want = reference::layer(args, progress, &c.h);
+  c.worst = reference::compare(want, call.y, call.tokens, layer.spec.hidden);
+  c.num_elems = static_cast<int64_t>(want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    const Bf16 rounded = formats::bf16_from_f64(want[i].value);
+    c.num_exact += formats::bf16_to_f32(call.y[i]) == formats::bf16_to_f32(rounded) ? 1 : 0;
+  }
+  return c;
 }
 
 }  // namespace octet::tools

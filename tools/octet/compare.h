@@ -35,8 +35,18 @@ struct CallView {
   const int32_t* topk_ids = nullptr;    // [T, k]
   const float* topk_weights = nullptr;  // [T, k]
   const Bf16* y = nullptr;              // [T, H]
+  const reference::MadeHidden* made =
+      nullptr;  // h, where the kernel gives it: judged too, and y's bound is smaller
 };
-reference::Worst compare_with_reference(const checkpoint::LayerTensors& layer, const CallView& call,
-                                        const Progress& progress = {});
+
+struct Comparison {
+  reference::Worst worst;      // of y
+  reference::HiddenVerdict h;  // num_elems 0: not judged
+  int64_t num_elems = 0;       // of y
+  int64_t num_exact = 0;       // that are the reference's own value rounded to BF16
+  bool ok() const { return worst.num_outside == 0 && h.num_outside == 0; }
+};
+Comparison compare_with_reference(const checkpoint::LayerTensors& layer, const CallView& call,
+                                  const Progress& progress = {});
 
 }  // namespace octet::tools

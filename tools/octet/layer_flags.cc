@@ -56,6 +56,10 @@ Result<Part> parse_part(std::string_view option, std::string_view text) {
 
 }  // namespace
 
+void add_layer_flag(CLI::App& app, int64_t& layer) {
+  app.add_option("--layer", layer, "index of the layer, from 0")->required()->default_str("");
+}
+
 void add_shard_flags(CLI::App& app, LayerFlags& flags) {
   app.add_option("--tp", flags.tp, "this rank's part of the intermediate columns, r/n from 0/n");
   app.add_option("--ep", flags.ep, "this rank's part of the experts, r/n from 0/n");

@@ -25,6 +25,7 @@ struct LayerFlags {
   std::optional<int64_t> image_sentinel_lo;
 };
 
+void add_layer_flag(CLI::App& app, int64_t& layer);        // --layer, required
 void add_shard_flags(CLI::App& app, LayerFlags& flags);    // --tp --ep --activations
 void add_numeric_flags(CLI::App& app, LayerFlags& flags);  // --precision --image-sentinel-lo
 void add_backend_flag(CLI::App& app, LayerFlags& flags);   // --backend

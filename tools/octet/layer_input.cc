@@ -120,11 +120,16 @@ Status check_router_input(const LayerInput& input, const checkpoint::LayerTensor
         fmt::format("logits: missing, want F32 [{}, {}]: the layer has no gate of its own",
                     input.tokens(), layer.spec.experts));
   }
-  if (layer.spec.router.kind == RouterKind::kHash && !input.has(input.input_ids)) {
-    return invalid_argument(
-        fmt::format("input_ids: missing, want I32/I64 [{}]: the layer takes its experts from a "
-                    "table by token id",
-                    input.tokens()));
+  if (input.has(input.input_ids)) return {};
+  const std::string missing =
+      fmt::format("input_ids: missing, want I32/I64 [{}]: ", input.tokens());
+  if (layer.spec.router.kind == RouterKind::kHash) {
+    return invalid_argument(missing + "the layer takes its experts from a table by token id");
+  }
+  if (layer.gate.bias_vl.data != nullptr && layer.spec.router.image_sentinel_lo > 0) {
+    return invalid_argument(missing +
+                            "image tokens have a bias of their own (--image-sentinel-lo 0: no row "
+                            "is an image)");
   }
   return {};
 }

@@ -73,8 +73,7 @@ const dispatch::OperationInfo* find_operation(std::string_view name) {
 Status unknown_operation(std::string_view name) {
   std::vector<std::string_view> names;
   for (const dispatch::OperationInfo& op : dispatch::operations()) names.push_back(op.name);
-  return misuse(fmt::format("no operation '{}'{} (octet op --list has them)", name,
-                            did_you_mean(name, names)));
+  return misuse(fmt::format("no operation '{}'{}", name, did_you_mean(name, names)));
 }
 
 Result<dispatch::Settings> parse_settings(const std::vector<std::string>& words) {

@@ -118,7 +118,7 @@ int run_verb(const Args& args) {
                 "octet run ckpt --layer 0 --tp 0/4 --input x.safetensors --output y.safetensors");
   app.add_option("model", flags.model, "checkpoint folder, safetensors file or packed file")
       ->required();
-  app.add_option("--layer", flags.layer, "index of the layer, from 0")->required();
+  add_layer_flag(app, flags.layer);
   app.add_option("--input", flags.input, "safetensors file to read")->required();
   app.add_option("--output", flags.output, "safetensors file to write")->required();
   add_shard_flags(app, flags.layer_flags);
