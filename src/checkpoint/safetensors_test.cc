@@ -85,10 +85,13 @@ TEST(Safetensors, RefusesFilesThatAreNoSafetensors) {
 }
 
 TEST(Safetensors, RefusesHeadersOver100MB) {
-  std::string bytes(100'000'100, ' ');
+  const TestFolder folder;
+  const fs::path path = folder.path() / "f";
   const uint64_t length = 100'000'001;
-  std::memcpy(bytes.data(), &length, 8);
-  EXPECT_SAYS(parse(bytes), "header of 100000001 bytes, wanted at most 100000000");
+  write_text(path, {reinterpret_cast<const char*>(&length), sizeof length});
+  fs::resize_file(path, 100'000'100);  // no bytes on the disk
+  EXPECT_SAYS(SafetensorsFile::open(path).status(),
+              "header of 100000001 bytes, wanted at most 100000000");
 }
 
 TEST(Safetensors, RefusesDuplicateNames) {
