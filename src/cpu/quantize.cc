@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <limits>
 
 #include "cpu/ops.h"
@@ -70,7 +69,7 @@ void dequantize_mxfp8_row(const uint8_t* codes, const uint8_t* scales, int64_t w
 void mxfp8_quantize(const QuantizeArgs& a, Executor& executor) {
   const int64_t cols = a.width / kMxBlock;
   if (a.layout != ScaleLayout::kLinear)
-    std::memset(a.x_scale, 0, static_cast<size_t>(layouts::scale_bytes(a.layout, a.tokens, cols)));
+    std::fill_n(a.x_scale, layouts::scale_bytes(a.layout, a.tokens, cols), uint8_t{0});
   const int64_t units = ceil_div(cols, kUnitBlocks);  // a row
   parallel_for(executor, a.tokens * units, [&](int64_t unit, int) {
     const int64_t row = unit / units;

@@ -2,8 +2,8 @@
 #include "layouts/prepared.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
+#include <vector>
 
 #include "layouts/scale_layout.h"
 
@@ -21,9 +21,9 @@ void scatter_scales(const uint8_t* linear, int64_t count, int64_t cols, int64_t 
     swizzled[scale_offset(ScaleLayout::k128x4, cols, row, c)] = linear[c];
 }
 
-void copy(uint8_t* to, const uint8_t* from, int64_t bytes) {
-  std::memcpy(to, from, static_cast<size_t>(bytes));
-}
+// Not memcpy and memset: those take no null, which no experts at all may have.
+void copy(uint8_t* to, const uint8_t* from, int64_t bytes) { std::copy_n(from, bytes, to); }
+void zero(uint8_t* to, int64_t bytes) { std::fill_n(to, bytes, uint8_t{0}); }
 
 Status check_dims(std::string_view name, const TensorView& t, const Dims& want) {
   if (t.data == nullptr) return invalid_argument(fmt::format("{}: missing", name));
@@ -93,10 +93,10 @@ void prepare(const PrepareArgs& a) {
   const int64_t h_cols = a.hidden / kMxBlock;
   const int64_t i_cols = a.intermediate / kMxBlock;
   const int64_t p_cols = padded / kMxBlock;
-  std::memset(a.w13, 0, static_cast<size_t>(a.experts * 2 * padded * half_h));
-  std::memset(a.w13_scale, 0, static_cast<size_t>(a.experts * 2 * padded * h_cols));
-  std::memset(a.w2, 0, static_cast<size_t>(a.experts * a.hidden * padded / 2));
-  std::memset(a.w2_scale, 0, static_cast<size_t>(a.experts * a.hidden * p_cols));
+  zero(a.w13, a.experts * 2 * padded * half_h);
+  zero(a.w13_scale, a.experts * 2 * padded * h_cols);
+  zero(a.w2, a.experts * a.hidden * padded / 2);
+  zero(a.w2_scale, a.experts * a.hidden * p_cols);
   for (int64_t e = 0; e < a.experts; ++e) {
     for (int64_t col = 0; col < a.intermediate; ++col) {
       for (const bool is_gate : {false, true}) {

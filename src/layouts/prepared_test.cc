@@ -63,7 +63,8 @@ Prepared prepare_poisoned(const Shape& s, const Checkpoint& c, float limit) {
   return p;
 }
 
-constexpr Shape kShapes[] = {{2, 128, 32}, {1, 256, 96}, {3, 128, 160}, {1, 128, 576}};
+constexpr Shape kShapes[] = {
+    {0, 128, 64}, {2, 128, 32}, {1, 256, 96}, {3, 128, 160}, {1, 128, 576}};
 
 // ---- index functions
 

@@ -2,7 +2,6 @@
 #include "routing/permute.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "routing/record.h"
 
@@ -72,13 +71,12 @@ void sort(const SortArgs& a) {
 }
 
 void permute(const PermuteArgs& a) {
-  const auto row_bytes = static_cast<size_t>(a.hidden) * sizeof(Bf16);
   int64_t row = 0;
   for (int64_t tile = 0; tile < a.num_tiles; ++tile) {
     const int64_t end = (tile + 1) * a.tile;
     for (; row < std::min<int64_t>(end, a.tile_to_mn_limit[tile]); ++row) {
       const int64_t token = a.permuted_to_expanded[row] / a.top_k;
-      std::memcpy(a.permuted_x + row * a.hidden, a.x + token * a.hidden, row_bytes);
+      std::copy_n(a.x + token * a.hidden, a.hidden, a.permuted_x + row * a.hidden);
     }
     std::fill(a.permuted_x + row * a.hidden, a.permuted_x + end * a.hidden, Bf16{0});
     row = end;
