@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: small checkpoints with names, dtypes and shapes spelled out here, not taken from the formats' own plans.
+// For tests: small checkpoints with names, dtypes and shapes spelled out here, not taken from the formats' own plans, and a
+// comparison of every element.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <functional>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -141,6 +143,58 @@ inline int code_at(const Tensor& codes, int64_t cols, int64_t row, int64_t col) 
   return col % 2 == 0 ? byte & 15 : byte >> 4;
 }
 inline int byte_at(const Tensor& t, int64_t at) { return static_cast<int>(t.data()[at]); }
+
+// Where a test finds the bytes of expert e's matrix (0 gate, 1 up, 2 down) at [row, col] of the whole layer.
+struct Truth {
+  std::function<int(int64_t e, int m, int64_t row, int64_t col)> code;
+  std::function<int(int64_t e, int m, int64_t row, int64_t col)> scale;
+};
+
+struct Cut {
+  SmallSizes sizes;
+  Shard shard;
+};
+
+inline void expect_weights(const LayerTensors& layer, const Truth& truth, const Cut& cut) {
+  const Shard& s = cut.shard;
+  const int64_t width = cut.sizes.intermediate / s.tp_ranks;
+  const int64_t local = cut.sizes.experts / s.ep_ranks;
+  EXPECT_EQ(layer.spec.hidden, cut.sizes.hidden);
+  EXPECT_EQ(layer.spec.intermediate, width);
+  EXPECT_EQ(layer.spec.experts, cut.sizes.experts);
+  EXPECT_EQ(layer.spec.local_experts, local);
+  EXPECT_EQ(layer.spec.first_expert, local * s.ep_rank);
+  ASSERT_EQ(layer.experts.size(), static_cast<size_t>(local));
+  int64_t wrong = 0;
+  for (int64_t e = 0; e < local; ++e) {
+    const layouts::ExpertWeights& w = layer.experts[static_cast<size_t>(e)];
+    const layouts::WeightView* views[] = {&w.gate, &w.up, &w.down};
+    for (int m = 0; m < 3; ++m) {
+      const layouts::WeightView& v = *views[m];
+      ASSERT_EQ(v.rows, m == 2 ? cut.sizes.hidden : width);
+      ASSERT_EQ(v.cols, m == 2 ? width : cut.sizes.hidden);
+      for (int64_t r = 0; r < v.rows; ++r) {
+        for (int64_t c = 0; c < v.cols; ++c) {
+          const int64_t row = m == 2 ? r : r + width * s.tp_rank;
+          const int64_t col = m == 2 ? c + width * s.tp_rank : c;
+          const int64_t expert = e + local * s.ep_rank;
+          wrong += v.code(r, c) != truth.code(expert, m, row, col);
+          wrong += v.scale(r, c) != truth.scale(expert, m, row, col);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+inline bool same_bytes(const TensorView& got, const Tensor& want) {
+  return got.data != nullptr && got.dtype == want.dtype() && got.dims == want.dims() &&
+         std::memcmp(got.data, want.data(), want.num_bytes()) == 0;
+}
+
+// Whole, halves that cut a scale block (96 / 2 = 48), sixths of 16 columns, quarters of the experts, both.
+inline const Shard kShards[] = {{},           {0, 2, 0, 1}, {1, 2, 0, 1},
+                                {5, 6, 0, 1}, {0, 1, 3, 4}, {2, 3, 1, 2}};
 
 // The layer, or the reason there is none.
 inline Result<LayerTensors> load_layer(const std::filesystem::path& path, int64_t layer,
