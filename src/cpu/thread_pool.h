@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's own threads: pthreadpool with workers that yield instead of spinning.
+// The library's own threads. Those that wait yield for some microseconds, then sleep.
 #pragma once
 
 #include <memory>
