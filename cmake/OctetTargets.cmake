@@ -68,6 +68,9 @@ function(octet_gtest target)
   include(GoogleTest)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_DEPENDS} octet_flags GTest::gtest_main)
+  # Tests are compiled for their compile time: what they test keeps its own flags.
+  target_compile_options(${target} PRIVATE -O0)
+  target_precompile_headers(${target} PRIVATE <gtest/gtest.h>)
   set(properties TIMEOUT 300)
   if(arg_LABELS)  # an empty value would take the next name for a label
     list(APPEND properties LABELS "${arg_LABELS}")
