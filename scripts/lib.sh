@@ -2,7 +2,7 @@
 # What the scripts share: packages by name from Debian, one line a step. Sourced, not run.
 
 # The one list of packages, by what they are for.
-BUILD_PACKAGES="g++ cmake ninja-build pkg-config git libcli11-dev nlohmann-json3-dev libfmt-dev libpthreadpool-dev libxxhash-dev"
+BUILD_PACKAGES="g++ cmake ninja-build pkg-config git libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev"
 TEST_PACKAGES="libgtest-dev libbenchmark-dev python3-numpy"
 LINT_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev"
 
