@@ -2,10 +2,12 @@
 #include "checkpoint/synth.h"
 
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
+#include <sys/resource.h>
 
 #include "checkpoint/model.h"
 #include "checkpoint/synth_fill.h"
@@ -250,6 +252,23 @@ TEST(Synth, AFolderThatCannotBeWrittenIsAnIoErrorAndLeavesNothing) {
   EXPECT_EQ(full.code, Code::kIo);
   EXPECT_NE(full.why.find("are needed"), std::string::npos) << full.why;
   EXPECT_FALSE(fs::exists(folder.path() / "huge"));
+}
+
+TEST(Synth, ADiskThatFillsUpWhileWritingLeavesNothing) {
+  TestFolder folder;
+  SynthOptions options = small_synth("gpt-oss-20b", folder.path() / "model");
+  options.shard_bytes = 10000;  // the router is a file of its own; the next one passes the limit
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  rlimit small = limit;
+  small.rlim_cur = 20000;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);  // writing past the limit is an error then
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = synth(options);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(status.code, Code::kIo) << status.why;
+  EXPECT_TRUE(files_of(folder.path()).empty());
 }
 
 }  // namespace

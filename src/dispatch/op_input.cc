@@ -105,7 +105,8 @@ Status check_multiple(std::string_view name, std::string_view what, int64_t foun
 
 Status OpCall::missing(std::string_view name) const {
   std::vector<std::string_view> others;  // in the file, and nothing that the operation reads
-  for (const auto& [found, view] : inputs_) {
+  for (const auto& input : inputs_) {
+    const std::string_view found = input.first;  // clang 14 captures no structured binding
     const bool read = std::any_of(info_.reads.begin(), info_.reads.end(), [&](auto r) {
       return r == found || (r.ends_with('?') && r.substr(0, r.size() - 1) == found);
     });
