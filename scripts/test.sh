@@ -5,16 +5,19 @@
 #   scripts/test.sh            everything: g++ and clang without a warning, sanitizers, lint, a minute of fuzzing, all tests;
 #                              where nvcc is, every CUDA file too
 #   scripts/test.sh --quick    the g++ build and its tests alone
+#   scripts/test.sh --mutations   the same, then each mutation of tests/mutation: a build and some cases each
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 quick=
+exclude=(--label-exclude mutation)
 for arg in "$@"; do
   case $arg in
     --quick) quick=1 ;;
-    -h | --help) sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "test.sh: no option '$arg', want --quick" >&2; exit 2 ;;
+    --mutations) quick=1 exclude=() ;;
+    -h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "test.sh: no option '$arg', want --quick or --mutations" >&2; exit 2 ;;
   esac
 done
 jobs=$(nproc)
@@ -56,8 +59,4 @@ if [ -z "$quick" ]; then
 fi
 
 step "tests"
-if [ -n "$quick" ]; then
-  ctest --preset cpu -j "$jobs" --label-exclude mutation
-else
-  ctest --preset cpu -j "$jobs"
-fi
+ctest --preset cpu -j "$jobs" "${exclude[@]}"
