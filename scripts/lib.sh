@@ -31,5 +31,5 @@ find_nvcc() {
 configure_clang() {
   cmake -S . -B build/clang -G Ninja -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
     -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
-    -DOCTET_WERROR=ON -DOCTET_TESTS=ON -DOCTET_FUZZ=ON -DOCTET_SANITIZE=address,undefined >/dev/null
+    -DOCTET_WERROR=ON -DOCTET_TESTS=ON -DOCTET_BENCH=ON -DOCTET_FUZZ=ON -DOCTET_SANITIZE=address,undefined >/dev/null
 }
