@@ -3,6 +3,7 @@
 // plain double loops.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <random>
