@@ -5,9 +5,10 @@
 #   octet_gpu_test(NAME SOURCES ... DEPENDS ...)       a test that needs a device: label needs_gpu
 list(TRANSFORM OCTET_CUDA_ARCHITECTURES APPEND "-real" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
 enable_language(CUDA)
-find_package(CUDAToolkit REQUIRED)
+set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")  # CMake 3.25 does not know that nvcc 12 and later take it
+set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 set(CMAKE_CUDA_STANDARD 20)
-set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+find_package(CUDAToolkit REQUIRED)
 
 add_custom_target(octet_cuda_all)
 set(OCTET_CUDA_FLAGS -Werror all-warnings -lineinfo --expt-relaxed-constexpr --fmad=false -Xcompiler=-Wall,-Wextra)

@@ -107,7 +107,10 @@ TEST(FinalizeBf16, BytesEqualTheCpu) {
 }
 
 TEST(FinalizeBf16, RefusesAHiddenOfNoWholeLoads) {
-  const Status status = launch_finalize_bf16({.tokens = 1, .top_k = 1, .hidden = 36}, nullptr);
+  FinalizeArgs args{};
+  args.tokens = args.top_k = 1;
+  args.hidden = 36;
+  const Status status = launch_finalize_bf16(args, nullptr);
   EXPECT_EQ(status.code, Code::kUnsupported);
   EXPECT_EQ(status.why, "hidden 36 is not a multiple of 8");
 }
