@@ -2,6 +2,8 @@
 // Everything that run_operation refuses, and that the sentence names the culprit.
 #include <cmath>
 #include <gtest/gtest.h>
+#include <map>
+#include <tuple>
 
 #include "dispatch/test_inputs.h"
 
@@ -86,6 +88,43 @@ TEST(Operations, RefuseEveryTensorThatIsMissingOrOfAnotherTypeOrShape) {
       expect_refused(in.run(op, settings), Code::kInvalidArgument, {tensor + ": missing"},
                      std::string(op) + " without " + tensor);
     }
+  }
+}
+
+// Sizes that one tensor settles for another.
+TEST(Operations, RefuseTensorsThatDoNotFitTogether) {
+  const std::tuple<const char*, Inputs (*)(), Settings, const char*, Dims> calls[] = {
+      {"topk", front_inputs, kTop2, "bias", {kExperts - 1}},
+      {"front", front_inputs, kTop2, "logits", {kTokens + 1, kExperts}},
+      {"gemm1", chain_inputs, kI64, "x_scale", {kTokens, kHidden / 32 - 1}},
+      {"gemm1", chain_inputs, kI64, "topk_ids", {kTokens + 1, kTopK}},
+      {"gemm1", chain_inputs, kI64, "w13", {kExperts, 256, kHidden / 2 - 1}},
+      {"gemm1", chain_inputs, kI64, "w13_scale", {kExperts, 256 - 32, kHidden / 32}},
+      {"gemm1", chain_inputs, kI64, "clamp", {kExperts - 1}},
+      {"gemm2", chain_inputs, {}, "h_values", {8 * 6 - 1, 128}},
+      {"gemm2", chain_inputs, {}, "h_scales", {5 * 512}},
+      {"gemm2", chain_inputs, {}, "w2_scale", {kExperts, kHidden - 32, 4}},
+      {"finalize", chain_inputs, {}, "topk_weights", {kTokens, kTopK - 1}},
+      {"finalize", chain_inputs, {}, "shared", {kTokens, kHidden / 2}},
+      {"prepare", raw_weights, {{"limit", "10"}}, "up", {kExperts, kIntermediate - 1, kHidden / 2}},
+      {"prepare", raw_weights, {{"limit", "10"}}, "down_scale", {kExperts, kHidden, 1}},
+      {"grouped_moe", grouped_inputs, {}, "x", {kTokens, kHidden / 2}},
+      {"grouped_moe", grouped_inputs, {}, "topk_ids", {kTokens - 1, kTopK}},
+      {"grouped_moe", grouped_inputs, {}, "topk_weights", {kTokens, kTopK + 1}},
+      {"grouped_moe", grouped_inputs, {}, "w1_sf", {4, 128 * kHidden / 16 - 4}},
+      {"grouped_moe", grouped_inputs, {}, "w2", {4, kHidden - 1, kIntermediate / 2}},
+      {"grouped_moe", grouped_inputs, {}, "w2_alpha", {3}},
+      {"dequantize", weight_inputs, {{"format", "mxfp4"}}, "scale", {2, 3, 1}},
+      {"dequantize", weight_inputs, {{"format", "mxfp4"}}, "global_scale", {3}},
+  };
+  const std::map<std::string_view, Dtype> dtypes = {
+      {"shared", Dtype::kBf16}, {"global_scale", Dtype::kF32}};  // not among the inputs
+  for (const auto& [op, make, settings, name, dims] : calls) {
+    Inputs in = make();
+    const auto optional = dtypes.find(name);
+    in.add(name, optional != dtypes.end() ? optional->second : in[name].dtype(), dims);
+    expect_refused(in.run(op, settings), Code::kInvalidArgument, {std::string(name) + ": "},
+                   std::string(op) + " " + name);
   }
 }
 

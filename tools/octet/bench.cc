@@ -56,6 +56,9 @@ Status check_counts(const BenchFlags& flags) {
   if (!flags.model.empty() && !flags.layer) {
     return misuse("--layer is missing, want the index of a layer of --model");
   }
+  if (!flags.shape.empty() && (flags.layer_flags.tp != "0/1" || flags.layer_flags.ep != "0/1")) {
+    return misuse("--tp and --ep cut a --model; the shapes are a rank's own");
+  }
   return {};
 }
 

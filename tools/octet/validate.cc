@@ -15,13 +15,14 @@ namespace {
 using checkpoint::Finding;
 using checkpoint::ValidateReport;
 
-// "TENSOR, expert 3, row 17, column 4": what applies.
+// "TENSOR, expert 3, row 17, column 4: ": what applies.
 std::string where(const Finding& f) {
+  if (f.tensor.empty()) return {};  // the file or the configuration
   std::string text = f.tensor;
   if (f.expert >= 0) text += fmt::format(", expert {}", f.expert);
   if (f.row >= 0) text += fmt::format(", row {}", f.row);
   if (f.column >= 0) text += fmt::format(", column {}", f.column);
-  return text;
+  return text + ": ";
 }
 
 Json finding_json(const Finding& f) {
@@ -48,7 +49,7 @@ void print_report_json(const ValidateReport& report) {
 
 void print_report(const ValidateReport& report) {
   for (const Finding& f : report.findings) {
-    fmt::print("{} {}: {}: found {}, want {}\n", f.is_error ? "error" : "warning", f.rule, where(f),
+    fmt::print("{} {}: {}found {}, want {}\n", f.is_error ? "error" : "warning", f.rule, where(f),
                f.found, f.wanted);
   }
   if (report.findings_left_out > 0) {
@@ -65,8 +66,9 @@ Status verdict(const std::string& model, const ValidateReport& report) {
   if (first == report.findings.end()) return {};
   const auto errors = std::count_if(report.findings.begin(), report.findings.end(),
                                     [](const Finding& f) { return f.is_error; });
-  return invalid_argument(fmt::format("{}: {}: found {}, want {} ({} errors in all)", model,
-                                      where(*first), first->found, first->wanted, errors));
+  return invalid_argument(fmt::format("{}: {}found {}, want {} ({} error{} in all)", model,
+                                      where(*first), first->found, first->wanted, errors,
+                                      errors == 1 ? "" : "s"));
 }
 
 }  // namespace
