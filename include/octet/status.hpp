@@ -78,11 +78,13 @@ class [[nodiscard]] Result {
 #define OCTET_CONCAT_INNER(a, b) a##b
 #define OCTET_CONCAT(a, b) OCTET_CONCAT_INNER(a, b)
 // OCTET_ASSIGN_OR_RETURN(auto x, f()): x is f()'s value, or its failure goes to the caller.
+// NOLINTBEGIN(bugprone-macro-parentheses): lhs may declare a variable
 #define OCTET_ASSIGN_OR_RETURN(lhs, expr) \
   OCTET_ASSIGN_OR_RETURN_INNER(OCTET_CONCAT(octet_result_, __LINE__), lhs, expr)
 #define OCTET_ASSIGN_OR_RETURN_INNER(tmp, lhs, expr) \
   auto tmp = (expr);                                 \
   if (!tmp.ok()) return tmp.status();                \
   lhs = std::move(tmp).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace octet

@@ -29,8 +29,10 @@ struct PanelDot {
   }
 };
 
+// NOLINTBEGIN(readability-identifier-naming): constants, though not constexpr here
 extern const PanelDot kPanelDotPortable;  // any machine
 extern const PanelDot kPanelDotAvx2;      // x86-64 with AVX2 and FMA; null functions elsewhere
+// NOLINTEND(readability-identifier-naming)
 
 // Whether this machine has AVX2 and FMA.
 bool has_avx2();
