@@ -267,9 +267,8 @@ typedef struct octet_call {
   const float* topk_weights; /* [T, k], with topk_ids */
   int64_t top_k;             /* k of topk_ids; 0: the layer's */
 
-  const float* logits; /* [T, E] or NULL: final, no gate bias is added */
-  const void*
-      input_ids; /* I32 or I64 [T] or NULL: token ids; hash layers and checkpoints with image rows need them */
+  const float* logits;     /* [T, E] or NULL: final, no gate bias is added */
+  const void* input_ids;   /* I32 or I64 [T] or NULL; hash layers and image rows need them */
   int32_t input_ids_dtype; /* OCTET_I32 or OCTET_I64 */
 
   const octet_bf16* shared; /* [T, H] or NULL: added in finalize (semantics 8) */
