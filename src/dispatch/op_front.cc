@@ -19,7 +19,7 @@ Result<QuantizeArgs> quantize_args(OpCall& call, ScaleLayout layout) {
   OCTET_ASSIGN_OR_RETURN(const TensorView x, call.need("x", {Dtype::kBf16}, {"T", "K"}));
   const int64_t tokens = x.dim(0);
   const int64_t width = x.dim(1);
-  OCTET_RETURN_IF_ERROR(check_multiple("x", "K", width, kMxBlock));
+  OCTET_RETURN_IF_ERROR(check_multiple("x", "K", width, kMxBlock, 0));
   const int64_t blocks = width / kMxBlock;
   const Dims scale_dims = layout == ScaleLayout::kLinear
                               ? Dims{tokens, blocks}

@@ -20,6 +20,7 @@ constexpr int64_t kMaxSortTile = int64_t{1} << 16;
 constexpr int64_t kMaxTopK = int64_t{1} << 20;
 
 Result<int64_t> route_tiles(const TensorView& ids, int64_t experts, int64_t tile) {
+  if (ids.dim(1) < 1) return invalid_argument("topk_ids: k 0, want at least 1");
   const int64_t tiles = routing::max_tiles(ids.dim(0), ids.dim(1), experts, tile);
   if (tiles > kMaxSize / tile - 1) {
     return invalid_argument(

@@ -89,8 +89,9 @@ class OpCall {
   NamedTensors outputs_;
 };
 
-// "x: K 48, want a multiple of 32".
-Status check_multiple(std::string_view name, std::string_view what, int64_t found, int64_t of);
+// "x: K 48, want a multiple of 32". 0 is refused unless `least` is 0.
+Status check_multiple(std::string_view name, std::string_view what, int64_t found, int64_t of,
+                      int64_t least = 1);
 
 inline TokenIds token_ids(const TensorView& view) { return {view.data, view.dtype == Dtype::kI64}; }
 

@@ -119,7 +119,7 @@ Status op_unprepare(OpCall& call) {
   OCTET_ASSIGN_OR_RETURN(const TensorView w13_scale, need("w13_scale", 2 * ip, h / kMxBlock));
   OCTET_ASSIGN_OR_RETURN(const TensorView w2, need("w2", h, ip / 2));
   OCTET_ASSIGN_OR_RETURN(const TensorView w2_scale, need("w2_scale", h, ip / kMxBlock));
-  OCTET_ASSIGN_OR_RETURN(const int64_t i, call.integer("intermediate", {0, ip}));
+  OCTET_ASSIGN_OR_RETURN(const int64_t i, call.integer("intermediate", {1, ip}));
   OCTET_RETURN_IF_ERROR(check_multiple("intermediate", "I", i, kMxBlock));
   const auto out = [&](std::string_view name, int64_t rows, int64_t cols) {
     return call.out<uint8_t>(name, Dtype::kU8, {e, rows, cols}, "w13");
@@ -165,7 +165,7 @@ Status op_dequantize(OpCall& call) {
   OCTET_ASSIGN_OR_RETURN(const WeightFormat format, format_setting(call));
   OCTET_ASSIGN_OR_RETURN(const TensorView weight, call.need_any_rank("weight", {Dtype::kU8}));
   const int64_t width = 2 * weight.dims.back();
-  OCTET_RETURN_IF_ERROR(check_multiple("weight", "K", width, scale_block(format)));
+  OCTET_RETURN_IF_ERROR(check_multiple("weight", "K", width, scale_block(format), 0));
   std::vector<WantedDim> scale_dims(weight.dims.begin(), weight.dims.end());
   scale_dims.back() = width / scale_block(format);
   OCTET_ASSIGN_OR_RETURN(const TensorView scale,
@@ -193,7 +193,7 @@ Status op_quantize_weight(OpCall& call) {
   OCTET_ASSIGN_OR_RETURN(const TensorView value,
                          call.need_any_rank("value", {Dtype::kF32, Dtype::kBf16}));
   const int64_t width = value.dims.back();
-  OCTET_RETURN_IF_ERROR(check_multiple("value", "K", width, scale_block(format)));
+  OCTET_RETURN_IF_ERROR(check_multiple("value", "K", width, scale_block(format), 0));
   if (const int64_t at = first_not_finite(value); at >= 0) {
     return invalid_argument(
         fmt::format("value: element {} is infinite or NaN, want finite numbers", at));
