@@ -33,7 +33,7 @@ target_compile_options(octet_flags INTERFACE -ffp-contract=off
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<BOOL:${OCTET_WERROR}>:-Werror>)
 if(OCTET_SANITIZE)
   target_compile_options(octet_flags INTERFACE -fsanitize=${OCTET_SANITIZE} -fno-omit-frame-pointer
-                         -fno-sanitize-recover=all)
+                         -fno-sanitize-recover=all -O1)
   target_link_options(octet_flags INTERFACE -fsanitize=${OCTET_SANITIZE})
 endif()
 

@@ -30,6 +30,6 @@ find_nvcc() {
 # The clang build: every target without a warning, under both sanitizers, with libFuzzer's targets.
 configure_clang() {
   cmake -S . -B build/clang -G Ninja -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
-    -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
+    -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
     -DOCTET_WERROR=ON -DOCTET_TESTS=ON -DOCTET_BENCH=ON -DOCTET_FUZZ=ON -DOCTET_SANITIZE=address,undefined >/dev/null
 }

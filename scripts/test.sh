@@ -2,24 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sets up, builds, passes the tests. CI runs it without an option, and nothing else.
 #
-#   scripts/test.sh                format, g++ without a warning, each header alone, all tests; where nvcc is, every CUDA file
-#   scripts/test.sh --quick        the g++ build and its tests alone
-#   scripts/test.sh --sanitizers   first also clang without a warning, the tests under its sanitizers, a minute of fuzzing
-#   scripts/test.sh --mutations    as --quick, and each mutation of tests/mutation: a build and some cases each
+#   scripts/test.sh               format; g++ without a warning, each header alone; where nvcc is, every CUDA file; clang
+#                                 without a warning, the tests under its sanitizers, a minute of fuzzing; the tests
+#   scripts/test.sh --quick       the g++ build and its tests alone
+#   scripts/test.sh --mutations   as --quick, and each mutation of tests/mutation: a build and some cases each
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 quick=
-sanitizers=
-exclude=(--label-exclude mutation)
+mutations=
 for arg in "$@"; do
   case $arg in
     --quick) quick=1 ;;
-    --sanitizers) sanitizers=1 ;;
-    --mutations) quick=1 exclude=() ;;
-    -h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "test.sh: no option '$arg', want --quick, --sanitizers or --mutations" >&2; exit 2 ;;
+    --mutations) quick=1 mutations=1 ;;
+    -h | --help) sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "test.sh: no option '$arg', want --quick or --mutations" >&2; exit 2 ;;
   esac
 done
 jobs=$(nproc)
@@ -48,16 +46,15 @@ if [ -z "$quick" ]; then
     cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
     cmake --build --preset cuda -j "$jobs" --target octet_cuda_all
   fi
-fi
-if [ -n "$sanitizers" ]; then
   step "build with clang and both sanitizers"
   configure_clang
   cmake --build build/clang -j "$jobs"
   step "tests under the sanitizers"
-  ctest --test-dir build/clang -j "$jobs" --output-on-failure --no-tests=error --label-exclude 'needs_gpu|mutation'
+  ctest --test-dir build/clang -j "$jobs" --output-on-failure --no-tests=error --label-exclude 'needs_gpu|mutation' --quiet
   step "fuzz"
   scripts/fuzz.sh "${OCTET_FUZZ_SECONDS:-15}"
 fi
 
 step "tests"
-ctest --preset cpu -j "$jobs" "${exclude[@]}"
+ctest --preset cpu -j "$jobs"
+[ -z "$mutations" ] || ctest --preset mutations

@@ -101,7 +101,8 @@ std::string shown(std::string_view text) {
 Status check_multiple(std::string_view name, std::string_view what, int64_t found, int64_t of,
                       int64_t least) {
   if (found % of == 0 && found >= least) return {};
-  return invalid_argument(fmt::format("{}: {} {}, want a multiple of {}", name, what, found, of));
+  return invalid_argument(fmt::format("{}: {} {}, want a {}multiple of {}", name, what, found,
+                                      least > 0 ? "positive " : "", of));
 }
 
 Status OpCall::missing(std::string_view name) const {

@@ -89,7 +89,7 @@ class OpCall {
   NamedTensors outputs_;
 };
 
-// "x: K 48, want a multiple of 32". 0 is refused unless `least` is 0.
+// "x: K 48, want a multiple of 32"; with 0 refused, unless `least` is 0, "want a positive multiple of 32".
 Status check_multiple(std::string_view name, std::string_view what, int64_t found, int64_t of,
                       int64_t least = 1);
 

@@ -128,6 +128,31 @@ TEST(Operations, RefuseTensorsThatDoNotFitTogether) {
   }
 }
 
+// Sizes of 0 that no layer has; no rows, and activations of no columns, are fine.
+TEST(Operations, RefuseWeightsOfNoColumnsAndListsOfNoExperts) {
+  Inputs chain = chain_inputs();
+  chain.add("w13", Dtype::kU8, {kExperts, 256, 0});
+  chain.add("w13_scale", Dtype::kU8, {kExperts, 256, 0});
+  chain.add("x_quant", Dtype::kE4m3, {kTokens, 0});
+  chain.add("x_scale", Dtype::kU8, {kTokens, 0});
+  expect_refused(chain.run("gemm1", kI64), Code::kInvalidArgument,
+                 {" 0, want a positive multiple of 128"}, "gemm1");
+  expect_refused(chain_inputs().run("unprepare", {{"intermediate", "0"}}), Code::kInvalidArgument,
+                 {"intermediate 0"}, "unprepare");
+  Inputs sorted = sorted_inputs();
+  sorted.add("topk_ids", Dtype::kI32, {kTokens, 0});
+  expect_refused(sorted.run("moe_sort", {{"experts", "4"}, {"tile", "8"}}), Code::kInvalidArgument,
+                 {"topk_ids: k 0, want at least 1"}, "moe_sort");
+  Inputs grouped = grouped_inputs();
+  grouped.add("topk_ids", Dtype::kI32, {kTokens, 0});
+  grouped.add("topk_weights", Dtype::kF32, {kTokens, 0});
+  expect_refused(grouped.run("grouped_moe"), Code::kInvalidArgument,
+                 {"topk_ids: k 0, want at least 1"}, "grouped_moe");
+  Inputs none;
+  none.add("x", Dtype::kBf16, {kTokens, 0});
+  EXPECT_TRUE(none.run("mxfp8_quantize").ok());
+}
+
 TEST(Operations, RefuseSettingsThatAreNoNumbersOrOutOfRange) {
   const Inputs front = front_inputs();
   for (const char* bad : {"six", "", "0", "9", "-1", "2.5", "1e400", "nan", "inf", "0x2", " 2",

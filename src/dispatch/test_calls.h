@@ -31,7 +31,7 @@ struct Answer {
 template <class T>
 void poison(std::vector<T>& v, int64_t count) {
   v.resize(static_cast<size_t>(count));
-  std::memset(v.data(), 0xFF, v.size() * sizeof(T));
+  if (count > 0) std::memset(v.data(), 0xFF, v.size() * sizeof(T));  // data() of none may be null
 }
 
 // `call` with all outputs wanted (rows and logits only where they are possible).
