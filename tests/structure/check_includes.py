@@ -1,20 +1,31 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Includes point left only: a folder of src/ may include itself and what stands before it in this line.
+"""Includes point left only: a folder of src/ may include itself and what stands before it in the README's line.
 
     check_includes.py SOURCE_DIR     prints each include that points the wrong way; exit 1 if there is one
+
+docs/architecture.md has the same line.
 """
 
 import re
 import sys
 from pathlib import Path
 
-ORDER = "core < formats < layouts < routing < reference < checkpoint < cpu , cuda < sm90 , sm100 < dispatch < capi < tools"
-RANK = {folder.strip(): rank for rank, group in enumerate(ORDER.split("<")) for folder in group.split(",")}
+LINE = re.compile(r"core < [a-z0-9 ,<]*< tools")
 
 
 def main() -> int:
     root = Path(sys.argv[1])
+    orders = {m[0] for page in ("README.md", "docs/architecture.md") for m in LINE.finditer((root / page).read_text())}
+    if len(orders) != 1:
+        print(f"README.md and docs/architecture.md have {len(orders)} orders of folders, want one: {orders}")
+        return 1
+    order = orders.pop()
+    rank = {folder.strip(): at for at, group in enumerate(order.split("<")) for folder in group.split(",")}
+    for folder in sorted(p.name for p in (root / "src").iterdir()):
+        if folder not in rank and (root / "src" / folder).is_dir():
+            print(f"src/{folder} is not in the order: {order}")
+            return 1
     files = [(p, p.relative_to(root / "src").parts[0]) for p in sorted((root / "src").rglob("*.*"))]
     files += [(p, "tools") for p in sorted((root / "tools").rglob("*.*"))]
     wrong = 0
@@ -25,11 +36,11 @@ def main() -> int:
             found = re.match(r'#include "([a-z0-9_]+)/', line)
             if not found or found[1] == "octet":  # the public headers
                 continue
-            if found[1] not in RANK:
+            if found[1] not in rank:
                 continue  # a file of the including folder's own
-            same_rank = RANK[found[1]] == RANK[folder] and found[1] != folder
-            if RANK[found[1]] > RANK[folder] or same_rank:
-                print(f"{path.relative_to(root)}:{number}: {folder} includes {found[1]}, want: {ORDER}")
+            same_rank = rank[found[1]] == rank[folder] and found[1] != folder
+            if rank[found[1]] > rank[folder] or same_rank:
+                print(f"{path.relative_to(root)}:{number}: {folder} includes {found[1]}, want: {order}")
                 wrong += 1
     return 1 if wrong else 0
 
