@@ -22,8 +22,8 @@
  *          with their OCTET_..._INIT; the library then accepts callers compiled against an older header, and refuses
  *          fields that it does not know. octet_tensor, octet_setting and octet_executor stay as they are.
  */
-#ifndef OCTET_OCTET_H_
-#define OCTET_OCTET_H_
+#ifndef OCTET_OCTET_H
+#define OCTET_OCTET_H
 
 #include <stddef.h>
 #include <stdint.h>
