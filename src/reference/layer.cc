@@ -117,7 +117,8 @@ Activation rounded_hidden(const ExpertWork& work, const Row& h, int64_t slot) {
     for (const Span& s : h) rounded.push_back(bf16_round(s));
     a = activation_of(rounded);
   }
-  if (!mxfp8) hold_as_fixed_point(a, work.w.down.block(), work.w.down.start_in_block());
+  const int64_t block = scale_block(work.w.down.format);
+  if (!mxfp8) hold_as_fixed_point(a, block, work.w.down.first_col % block);
   return a;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <gtest/gtest.h>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -110,6 +111,65 @@ TEST(Unprepare, GivesBackEveryByte) {
   EXPECT_EQ(back.up_scale, r.up_scale);
   EXPECT_EQ(back.down, r.down);
   EXPECT_EQ(back.down_scale, r.down_scale);
+}
+
+// ---- check_weights
+
+// Usable tensors of the smallest sizes: 32 experts, H 128, I 32 of 128.
+struct Usable {
+  static constexpr int64_t kExperts = 32, kHidden = 128, kColumns = 32;
+  Tensor w13{Dtype::kU8, {kExperts, 2 * 128, kHidden / 2}};
+  Tensor w13_scale{Dtype::kU8, {kExperts, 2 * 128, kHidden / 32}};
+  Tensor w2{Dtype::kU8, {kExperts, kHidden, 128 / 2}};
+  Tensor w2_scale{Dtype::kU8, {kExperts, kHidden, 128 / 32}};
+  Tensor clamp{Dtype::kF32, {kExperts}};
+  CheckWeightsArgs args() const {
+    return {w13.view(), w13_scale.view(), w2.view(), w2_scale.view(), clamp.view(), 6, kColumns};
+  }
+};
+
+TEST(CheckWeights, TakesZeroPaddingAndAnyCodesBesideIt) {
+  Usable u;
+  EXPECT_TRUE(check_weights(u.args()).ok()) << check_weights(u.args()).why;
+  u.w13.as<uint8_t>()[63 * 64] = 1;       // row 63 of expert 0 holds gate 31
+  u.w2.as<uint8_t>()[5 * 64 + 15] = 255;  // columns 30 and 31
+  EXPECT_TRUE(check_weights(u.args()).ok()) << check_weights(u.args()).why;
+}
+
+TEST(CheckWeights, FindsPaddingThatIsNotZero) {
+  Usable u;
+  uint8_t& w13 = u.w13.as<uint8_t>()[(256 + 64) * 64 + 7];  // expert 1, up 32
+  w13 = 9;
+  EXPECT_EQ(check_weights(u.args()).why, "w13: padding byte [1, 64, 7] is 9, want 0");
+  w13 = 0;
+  uint8_t& w2 = u.w2.as<uint8_t>()[(3 * 128 + 5) * 64 + 16];
+  w2 = 16;  // the high nibble: column 33
+  EXPECT_EQ(check_weights(u.args()).why, "w2: padding byte [3, 5, 16] is 16, want 0");
+  CheckWeightsArgs odd = u.args();
+  odd.intermediate = 33;
+  EXPECT_FALSE(check_weights(odd).ok()) << "half a byte of padding";
+}
+
+TEST(CheckWeights, RefusesSizesWithTheValuesFoundAndWanted) {
+  const Usable u;
+  const auto why = [&](const auto& spoil) {
+    CheckWeightsArgs a = u.args();
+    spoil(a);
+    return check_weights(a).why;
+  };
+  EXPECT_EQ(why([](auto& a) { a.w13.dims[0] = 16; }),
+            "w13: experts 16, want a multiple of 32 in 32..384");
+  EXPECT_EQ(why([](auto& a) { a.w2.dims[0] = 64; }), "w2: shape [64, 128, 64], want [32, 128, 64]");
+  EXPECT_EQ(why([](auto& a) { a.w13_scale = {}; }), "w13_scale: missing, want U8 [32, 256, 4]");
+  EXPECT_EQ(why([](auto& a) { a.w2_scale.data += 8; }),
+            "w2_scale: address is 8 past a multiple of 16, want a multiple");
+  EXPECT_EQ(why([](auto& a) { a.w13.dtype = Dtype::kF16; }),
+            "w13: dtype F16, want 1-byte elements");
+  EXPECT_EQ(why([](auto& a) { a.clamp.dims = {31}; }), "clamp: F32 [31], want F32 [32]");
+  EXPECT_EQ(why([](auto& a) { a.top_k = 9; }), "top_k 9, want 1..8");
+  EXPECT_EQ(why([](auto& a) { a.intermediate = 0; }), "intermediate 0, want 1..2147483648");
+  EXPECT_EQ(why([](auto& a) { a.intermediate = std::numeric_limits<int64_t>::max(); }),
+            "intermediate 9223372036854775807, want 1..2147483648");
 }
 
 }  // namespace

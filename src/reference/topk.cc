@@ -80,6 +80,7 @@ Choice dsv4(const TopkArgs& args, const float* logits, int64_t t) {
 }
 
 Choice hash(const TopkArgs& args, const float* logits, int64_t t) {
+  if (is_image(args, t)) return dsv4(args, logits, t);  // by bias_vl; the table has no row for it
   Choice c;
   std::vector<float> raw;
   for (int64_t j = 0; j < args.router.top_k; ++j) {
@@ -156,8 +157,8 @@ Choice flint(const TopkArgs& args, const float* logits) {
   Choice c{select(keys, args.router.top_k), {}};
   std::vector<double> chosen;
   for (const int64_t id : c.ids) chosen.push_back(sigmoid(rounded[id]));
-  for (const double w : renormalised(chosen, args.router.scale)) {
-    c.weights.push_back(formats::bf16_to_f32(formats::bf16_from_f64(w)));
+  for (const double w : renormalised(chosen, 1)) {  // rounded to BF16, then scaled
+    c.weights.push_back(formats::bf16_to_f32(formats::bf16_from_f64(w)) * args.router.scale);
   }
   return c;
 }

@@ -133,6 +133,21 @@ TEST(TopkHash, IdsComeFromTheTableAndWeightsAreDsv4s) {
   EXPECT_FLOAT_EQ(r.weights[3], 16.0F / 14);
 }
 
+TEST(TopkHash, ImageRowsGoByBiasVl) {
+  const Ids table = {0, 1, 3, 2};  // [2, 2]: no row for an image
+  const Ids tokens = {1, 9};
+  const Floats bias_vl = {0, 5, 9, 0};
+  TopkArgs args{};
+  args.router = {.kind = RouterKind::kHash, .top_k = 2, .scale = 2.0F, .image_sentinel_lo = 8};
+  args.bias_vl = bias_vl.data();
+  args.input_ids = {tokens.data(), false};
+  args.table = table.data();
+  args.vocab = 2;
+  const Routing r = run(args, 2, {36, 64, 36, 36, 36, 64, 36, 36});
+  EXPECT_EQ(r.ids, (Ids{3, 2, 2, 1}));
+  EXPECT_FLOAT_EQ(r.weights[2], 12.0F / 14);
+}
+
 TEST(TopkDeepseekV3, OnlyTheBestGroupsAreChosenFrom) {
   // Groups of two, ranked by their two best: {4, 4}, {6, -9}, {1, 1}, {3, 3}: the largest single logit is out.
   const Floats logits = {4, 4, 6, -9, 1, 1, 3, 3};

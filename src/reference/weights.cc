@@ -42,12 +42,14 @@ std::vector<double> numbers(const QuantizeWeightArgs& args) {
   return v;
 }
 
-// amax / 2688, so that the largest element under the largest scale is amax; 1 for a tensor of zeros.
+// amax / 2688, so that the largest element under the largest scale is amax; 1 for a tensor of zeros alone. A quotient that
+// rounds to 0 would lose every element, and loading refuses a factor of 0: it becomes the least number above 0.
 float nvfp4_factor(const std::vector<double>& v) {
   double amax = 0;
   for (const double e : v) amax = std::max(amax, std::fabs(e));
+  if (amax == 0) return 1.0F;
   const auto factor = static_cast<float>(amax / formats::kNvfp4Max);
-  return factor > 0 ? factor : 1.0F;
+  return factor == 0 ? 0x1p-149F : factor;
 }
 
 }  // namespace

@@ -104,6 +104,17 @@ TEST(QuantizeWeight, Nvfp4LargestElementUnderTheLargestScaleIsAmax) {
   EXPECT_EQ(q.weight[8], 0x27);
 }
 
+// amax / 2688 rounds to 0 in binary32: the least factor above 0 keeps the values.
+TEST(QuantizeWeight, Nvfp4KeepsTheSmallestValues) {
+  Floats v(16, 0.0F);
+  v[0] = 71 * 0x1p-149F;  // 1e-43
+  v[1] = 6 * 0x1p-149F;
+  const Quantised q = quantised(WeightFormat::kNvfp4, v, 1);
+  EXPECT_EQ(q.global, 0x1p-149F);
+  EXPECT_EQ(q.scale, (Bytes{0x54}));  // 71 / 6 to E4M3: 12
+  EXPECT_EQ(q.weight[0], 0x17);       // 71 / 12 to E2M1: 6; 6 / 12: 0.5
+}
+
 TEST(QuantizeWeight, Nvfp4ZeroTensorHasFactorOneAndZeroCodes) {
   const Quantised q = quantised(WeightFormat::kNvfp4, Floats(32, -0.0F), 2);
   EXPECT_EQ(q.global, 1.0F);
