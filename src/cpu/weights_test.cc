@@ -202,8 +202,14 @@ TEST(QuantizeWeight, Nvfp4FactorIsAmaxOver2688) {
         << block;
   }
   EXPECT_EQ(*std::max_element(q.scale.begin(), q.scale.end()), 0x7E);
-  // The smallest values have a factor above 0 too: loading refuses 0.
-  EXPECT_GT(encode(WeightFormat::kNvfp4, std::vector<float>(16, 0x1p-149F), 1).global, 0.0F);
+  // The smallest values have a factor above 0 too: loading refuses 0. (The reference's test has the same numbers.)
+  std::vector<float> small(16, 0.0F);
+  small[0] = 71 * 0x1p-149F;
+  small[1] = 6 * 0x1p-149F;
+  const Quantized least = encode(WeightFormat::kNvfp4, small, 1);
+  EXPECT_EQ(least.global, 0x1p-149F);
+  EXPECT_EQ(least.scale[0], 0x54);
+  EXPECT_EQ(least.weight[0], 0x17);
 }
 
 // Each element comes back as one of the two neighbours of its value.
