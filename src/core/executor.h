@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "core/float_environment.h"
+
 namespace octet {
 
 class Executor {
@@ -30,7 +32,8 @@ class InlineExecutor final : public Executor {
 
 // fn(unit, worker) for each unit in 0 ... num_units - 1; units are handed out one at a time in ascending order to
 // `executor.num_threads()` workers, and no two calls with the same worker overlap. What a unit computes must not
-// depend on its worker: that is what makes results the same for every number of threads.
+// depend on its worker: that is what makes results the same for every number of threads. Every task computes in
+// FloatEnvironment, whatever its thread's own is.
 template <class Fn>
 void parallel_for(Executor& executor, int64_t num_units, const Fn& fn) {
   struct Job {
@@ -43,6 +46,7 @@ void parallel_for(Executor& executor, int64_t num_units, const Fn& fn) {
   executor.run(
       static_cast<int>(workers),
       [](void* arg, int worker) {
+        const FloatEnvironment environment;
         Job& j = *static_cast<Job*>(arg);
         for (;;) {
           const int64_t unit = j.next.fetch_add(1, std::memory_order_relaxed);

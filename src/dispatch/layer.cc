@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "core/float_environment.h"
 #include "dispatch/layer_data.h"
 #include "routing/record.h"
 
@@ -181,6 +182,7 @@ Status Layer::accepts(const TensorView& x) const {
 
 Status Layer::run(const LayerCall& call, std::byte* workspace, int64_t workspace_bytes,
                   Executor& executor) const {
+  const FloatEnvironment environment;
   return run_layer(*impl_, call, workspace, workspace_bytes, executor);
 }
 

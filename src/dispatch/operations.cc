@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "core/float_environment.h"
 #include "core/nearest.h"
 #include "dispatch/op_input.h"
 
@@ -148,6 +149,7 @@ Result<NamedTensors> run_operation(std::string_view name, const NamedViews& inpu
   if (backend == Backend::kCuda) {
     return unsupported("backend cuda is not built in this library");
   }
+  const FloatEnvironment environment;
   OpCall call(row->info, inputs, settings, backend, executor);
   OCTET_RETURN_IF_ERROR(row->run(call));
   return std::move(call).take_outputs();
