@@ -74,9 +74,11 @@ struct Problem {
     w13.resize(w13_elems / 2), w13_scale.resize(w13_elems / 32);
     w2.resize(w13_elems / 4), w2_scale.resize(w13_elems / 64);
     clamp.resize(static_cast<size_t>(s.local_experts));
+    InlineExecutor executor;
     layouts::prepare({gate.data(), up.data(), gate_scale.data(), up_scale.data(), down.data(),
                       down_scale.data(), s.swiglu.limit, s.local_experts, s.hidden, s.intermediate,
-                      w13.data(), w13_scale.data(), w2.data(), w2_scale.data(), clamp.data()});
+                      w13.data(), w13_scale.data(), w2.data(), w2_scale.data(), clamp.data()},
+                     executor);
   }
   Gemm1Args gemm1_args() {
     const LayerSpec& s = layer.spec();

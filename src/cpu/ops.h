@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations on the CPU, by semantics.md. Arguments are checked by the caller (dispatch/operations.cc). Each uses all
-// of the executor's threads; the bytes do not depend on how many there are.
+// The operations on the CPU, by semantics.md. Arguments are checked by the caller (dispatch/op_*.cc). Each uses all
+// of the executor's threads, but for the index work of routing/record.h and routing/permute.h; the bytes do not depend on how
+// many there are.
 #pragma once
 
 #include "core/executor.h"

@@ -38,6 +38,7 @@ struct Prepared {
     const auto gate_scale = joined(&ExpertWeights::gate, &WeightView::scales, kScales);
     const auto up_scale = joined(&ExpertWeights::up, &WeightView::scales, kScales);
     const auto down_scale = joined(&ExpertWeights::down, &WeightView::scales, kScales);
+    InlineExecutor executor;
     layouts::prepare({.gate = gate.data(),
                       .up = up.data(),
                       .gate_scale = gate_scale.data(),
@@ -52,7 +53,8 @@ struct Prepared {
                       .w13_scale = w13_scale.as<uint8_t>(),
                       .w2 = w2.as<uint8_t>(),
                       .w2_scale = w2_scale.as<uint8_t>(),
-                      .clamp = clamp.as<float>()});
+                      .clamp = clamp.as<float>()},
+                     executor);
   }
   PreparedBinding binding() const {
     return {.tensors = {w13.view(), w13_scale.view(), w2.view(), w2_scale.view(), clamp.view()},

@@ -115,7 +115,7 @@ Status op_moe_permute(OpCall& call) {
   OCTET_ASSIGN_OR_RETURN(args.permuted_x,
                          call.out<Bf16>("permuted_x", Dtype::kBf16, {args.route_slots, args.hidden},
                                         "permuted_to_expanded"));
-  call.is_reference() ? reference::moe_permute(args) : routing::permute(args);
+  call.is_reference() ? reference::moe_permute(args) : routing::permute(args, call.executor);
   return {};
 }
 

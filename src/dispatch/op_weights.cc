@@ -101,7 +101,7 @@ Status op_prepare(OpCall& call) {
                          .w2 = w2,
                          .w2_scale = w2_scale,
                          .clamp = clamp};
-  call.is_reference() ? reference::prepare(args) : layouts::prepare(args);
+  call.is_reference() ? reference::prepare(args) : layouts::prepare(args, call.executor);
   return {};
 }
 
@@ -144,7 +144,7 @@ Status op_unprepare(OpCall& call) {
                            .up_scale = up_scale,
                            .down = down,
                            .down_scale = down_scale};
-  call.is_reference() ? reference::unprepare(args) : layouts::unprepare(args);
+  call.is_reference() ? reference::unprepare(args) : layouts::unprepare(args, call.executor);
   return {};
 }
 

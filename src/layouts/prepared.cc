@@ -21,7 +21,6 @@ void scatter_scales(const uint8_t* linear, int64_t count, int64_t cols, int64_t 
     swizzled[scale_offset(ScaleLayout::k128x4, cols, row, c)] = linear[c];
 }
 
-// Not memcpy and memset: those take no null, which no experts at all may have.
 void copy(uint8_t* to, const uint8_t* from, int64_t bytes) { std::copy_n(from, bytes, to); }
 void zero(uint8_t* to, int64_t bytes) { std::fill_n(to, bytes, uint8_t{0}); }
 
@@ -85,67 +84,73 @@ Status check_padding(const PreparedTensors& t, int64_t intermediate) {
   return {};
 }
 
-}  // namespace
-
-void prepare(const PrepareArgs& a) {
+// What one expert takes, of every tensor.
+void prepare_expert(const PrepareArgs& a, int64_t e) {
   const int64_t padded = padded_intermediate(a.intermediate);
   const int64_t half_h = a.hidden / 2;
   const int64_t h_cols = a.hidden / kMxBlock;
   const int64_t i_cols = a.intermediate / kMxBlock;
   const int64_t p_cols = padded / kMxBlock;
-  zero(a.w13, a.experts * 2 * padded * half_h);
-  zero(a.w13_scale, a.experts * 2 * padded * h_cols);
-  zero(a.w2, a.experts * a.hidden * padded / 2);
-  zero(a.w2_scale, a.experts * a.hidden * p_cols);
-  for (int64_t e = 0; e < a.experts; ++e) {
-    for (int64_t col = 0; col < a.intermediate; ++col) {
-      for (const bool is_gate : {false, true}) {
-        const int64_t from = e * a.intermediate + col;
-        const int64_t row = w13_stored_row({col, is_gate});
-        copy(a.w13 + (e * 2 * padded + row) * half_h, (is_gate ? a.gate : a.up) + from * half_h,
-             half_h);
-        scatter_scales((is_gate ? a.gate_scale : a.up_scale) + from * h_cols, h_cols, h_cols, row,
-                       a.w13_scale + e * 2 * padded * h_cols);
-      }
+  uint8_t* const w13 = a.w13 + e * 2 * padded * half_h;
+  uint8_t* const w13_scale = a.w13_scale + e * 2 * padded * h_cols;
+  uint8_t* const w2 = a.w2 + e * a.hidden * padded / 2;
+  uint8_t* const w2_scale = a.w2_scale + e * a.hidden * p_cols;
+  zero(w13, 2 * padded * half_h);
+  zero(w13_scale, 2 * padded * h_cols);
+  zero(w2, a.hidden * padded / 2);
+  zero(w2_scale, a.hidden * p_cols);
+  for (int64_t col = 0; col < a.intermediate; ++col) {
+    for (const bool is_gate : {false, true}) {
+      const int64_t from = e * a.intermediate + col;
+      const int64_t row = w13_stored_row({col, is_gate});
+      copy(w13 + row * half_h, (is_gate ? a.gate : a.up) + from * half_h, half_h);
+      scatter_scales((is_gate ? a.gate_scale : a.up_scale) + from * h_cols, h_cols, h_cols, row,
+                     w13_scale);
     }
-    for (int64_t n = 0; n < a.hidden; ++n) {
-      const int64_t from = e * a.hidden + n;
-      const int64_t row = shuffled_row(n);
-      copy(a.w2 + (e * a.hidden + row) * padded / 2, a.down + from * a.intermediate / 2,
-           a.intermediate / 2);
-      scatter_scales(a.down_scale + from * i_cols, i_cols, p_cols, row,
-                     a.w2_scale + e * a.hidden * p_cols);
-    }
-    a.clamp[e] = a.limit;
   }
+  for (int64_t n = 0; n < a.hidden; ++n) {
+    const int64_t from = e * a.hidden + n;
+    const int64_t row = shuffled_row(n);
+    copy(w2 + row * padded / 2, a.down + from * a.intermediate / 2, a.intermediate / 2);
+    scatter_scales(a.down_scale + from * i_cols, i_cols, p_cols, row, w2_scale);
+  }
+  a.clamp[e] = a.limit;
 }
 
-void unprepare(const UnprepareArgs& a) {
+void unprepare_expert(const UnprepareArgs& a, int64_t e) {
   const int64_t half_h = a.hidden / 2;
   const int64_t h_cols = a.hidden / kMxBlock;
   const int64_t i_cols = a.intermediate / kMxBlock;
+  const PreparedExpert expert{a.w13 + e * 2 * a.padded * half_h,
+                              a.w13_scale + e * 2 * a.padded * h_cols,
+                              a.w2 + e * a.hidden * a.padded / 2,
+                              a.w2_scale + e * a.hidden * a.padded / kMxBlock,
+                              a.hidden,
+                              a.padded};
   std::vector<uint8_t> scales(static_cast<size_t>(std::max(h_cols, a.padded / kMxBlock)));
-  for (int64_t e = 0; e < a.experts; ++e) {
-    const PreparedExpert expert{a.w13 + e * 2 * a.padded * half_h,
-                                a.w13_scale + e * 2 * a.padded * h_cols,
-                                a.w2 + e * a.hidden * a.padded / 2,
-                                a.w2_scale + e * a.hidden * a.padded / kMxBlock,
-                                a.hidden,
-                                a.padded};
-    for (int64_t col = 0; col < a.intermediate; ++col) {
-      for (const bool is_gate : {false, true}) {
-        const int64_t to = e * a.intermediate + col;
-        copy((is_gate ? a.gate : a.up) + to * half_h,
-             w13_row(expert, {col, is_gate}, scales.data()), half_h);
-        copy((is_gate ? a.gate_scale : a.up_scale) + to * h_cols, scales.data(), h_cols);
-      }
-    }
-    for (int64_t n = 0; n < a.hidden; ++n) {
-      const int64_t to = e * a.hidden + n;
-      copy(a.down + to * a.intermediate / 2, w2_row(expert, n, scales.data()), a.intermediate / 2);
-      copy(a.down_scale + to * i_cols, scales.data(), i_cols);
+  for (int64_t col = 0; col < a.intermediate; ++col) {
+    for (const bool is_gate : {false, true}) {
+      const int64_t to = e * a.intermediate + col;
+      copy((is_gate ? a.gate : a.up) + to * half_h, w13_row(expert, {col, is_gate}, scales.data()),
+           half_h);
+      copy((is_gate ? a.gate_scale : a.up_scale) + to * h_cols, scales.data(), h_cols);
     }
   }
+  for (int64_t n = 0; n < a.hidden; ++n) {
+    const int64_t to = e * a.hidden + n;
+    copy(a.down + to * a.intermediate / 2, w2_row(expert, n, scales.data()), a.intermediate / 2);
+    copy(a.down_scale + to * i_cols, scales.data(), i_cols);
+  }
+}
+
+}  // namespace
+
+void prepare(const PrepareArgs& args, Executor& executor) {
+  parallel_for(executor, args.experts, [&](int64_t e, int) { prepare_expert(args, e); });
+}
+
+void unprepare(const UnprepareArgs& args, Executor& executor) {
+  parallel_for(executor, args.experts, [&](int64_t e, int) { unprepare_expert(args, e); });
 }
 
 PreparedExpert prepared_expert(const Gemm1Args& a, int64_t e) {

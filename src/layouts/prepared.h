@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "core/executor.h"
 #include "core/op_args.h"
 #include "core/shape.h"
 #include "core/tensor.h"
@@ -54,9 +55,9 @@ constexpr int64_t h_scale_offset(int64_t row, int64_t block, int64_t padded) {
 }
 
 // Checkpoint order to prepared order and back; byte for byte (operations `prepare`, `unprepare`). Padding is zero bytes.
-// H is a multiple of 128, I of 32; dispatch checks that.
-void prepare(const PrepareArgs& args);
-void unprepare(const UnprepareArgs& args);
+// H is a multiple of 128, I of 32; dispatch checks that. The unit of work is an expert.
+void prepare(const PrepareArgs& args, Executor& executor);
+void unprepare(const UnprepareArgs& args, Executor& executor);
 
 // What `check_weights` looks at. Null data: missing.
 struct PreparedTensors {

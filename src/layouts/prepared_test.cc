@@ -5,6 +5,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "layouts/scale_layout.h"
@@ -22,6 +23,23 @@ Bytes random_bytes(int64_t bytes, unsigned seed) {
   for (uint8_t& v : b) v = static_cast<uint8_t>(rng() % 255 + 1);
   return b;
 }
+
+// Threads of a call's own, last task first.
+class Threads final : public Executor {
+ public:
+  explicit Threads(int num_threads) : num_threads_(num_threads) {}
+  int num_threads() const override { return num_threads_; }
+  void run(int num_tasks, void (*task)(void* arg, int index), void* arg) override {
+    most_tasks = std::max(most_tasks, num_tasks);
+    std::vector<std::thread> threads;
+    for (int i = num_tasks - 1; i >= 0; --i) threads.emplace_back(task, arg, i);
+    for (std::thread& t : threads) t.join();
+  }
+  int most_tasks = 0;
+
+ private:
+  int num_threads_;
+};
 
 struct Shape {
   int64_t experts, hidden, intermediate;
@@ -49,7 +67,7 @@ Checkpoint random_checkpoint(const Shape& s) {
   return Checkpoint::sized(s, [&](int64_t bytes) { return random_bytes(bytes, ++seed); });
 }
 
-Prepared prepare_poisoned(const Shape& s, const Checkpoint& c, float limit) {
+Prepared prepare_poisoned(const Shape& s, const Checkpoint& c, float limit, Executor& executor) {
   const int64_t elems = s.experts * s.padded() * s.hidden;
   Prepared p{s,
              poisoned(elems),
@@ -59,8 +77,19 @@ Prepared prepare_poisoned(const Shape& s, const Checkpoint& c, float limit) {
              std::vector<float>(static_cast<size_t>(s.experts), -1.0F)};
   prepare({c.gate.data(), c.up.data(), c.gate_scale.data(), c.up_scale.data(), c.down.data(),
            c.down_scale.data(), limit, s.experts, s.hidden, s.intermediate, p.w13.data(),
-           p.w13_scale.data(), p.w2.data(), p.w2_scale.data(), p.clamp.data()});
+           p.w13_scale.data(), p.w2.data(), p.w2_scale.data(), p.clamp.data()},
+          executor);
   return p;
+}
+
+Checkpoint unprepare_poisoned(const Prepared& p, Executor& executor) {
+  const Shape& s = p.shape;
+  Checkpoint back = Checkpoint::sized(s, poisoned);
+  unprepare({p.w13.data(), p.w13_scale.data(), p.w2.data(), p.w2_scale.data(), s.experts, s.hidden,
+             s.padded(), s.intermediate, back.gate.data(), back.up.data(), back.gate_scale.data(),
+             back.up_scale.data(), back.down.data(), back.down_scale.data()},
+            executor);
+  return back;
 }
 
 constexpr Shape kShapes[] = {
@@ -111,9 +140,10 @@ TEST(Prepared, ScalesOfHNeverShareAByte) {
 // ---- prepare and back
 
 TEST(Prepared, HoldsEachRowAndScaleWhereItBelongs) {
+  InlineExecutor executor;
   for (const Shape& s : kShapes) {
     const Checkpoint c = random_checkpoint(s);
-    const Prepared p = prepare_poisoned(s, c, 10.0F);
+    const Prepared p = prepare_poisoned(s, c, 10.0F, executor);
     const int64_t half_h = s.hidden / 2, cols = s.hidden / 32;
     for (int64_t e = 0; e < s.experts; ++e) {
       for (int64_t n = 0; n < 2 * s.padded(); ++n) {
@@ -136,9 +166,10 @@ TEST(Prepared, HoldsEachRowAndScaleWhereItBelongs) {
 }
 
 TEST(Prepared, HoldsEachDownRowWithItsPadding) {
+  InlineExecutor executor;
   for (const Shape& s : kShapes) {
     const Checkpoint c = random_checkpoint(s);
-    const Prepared p = prepare_poisoned(s, c, 10.0F);
+    const Prepared p = prepare_poisoned(s, c, 10.0F, executor);
     const int64_t bytes = s.padded() / 2, cols = s.padded() / 32;
     for (int64_t e = 0; e < s.experts; ++e) {
       for (int64_t n = 0; n < s.hidden; ++n) {
@@ -155,16 +186,33 @@ TEST(Prepared, HoldsEachDownRowWithItsPadding) {
   }
 }
 
+TEST(Prepared, UsesEveryThreadAndGivesTheSameBytes) {
+  constexpr Shape kFive{5, 128, 96};
+  const Checkpoint c = random_checkpoint(kFive);
+  InlineExecutor one;
+  const Prepared want = prepare_poisoned(kFive, c, 10.0F, one);
+  for (const int num_threads : {1, 2, 3}) {
+    Threads threads(num_threads);
+    const Prepared got = prepare_poisoned(kFive, c, 10.0F, threads);
+    EXPECT_EQ(threads.most_tasks, num_threads);
+    EXPECT_EQ(got.w13, want.w13);
+    EXPECT_EQ(got.w13_scale, want.w13_scale);
+    EXPECT_EQ(got.w2, want.w2);
+    EXPECT_EQ(got.w2_scale, want.w2_scale);
+    EXPECT_EQ(got.clamp, want.clamp);
+    threads.most_tasks = 0;
+    EXPECT_EQ(unprepare_poisoned(got, threads), c);
+    EXPECT_EQ(threads.most_tasks, num_threads);
+  }
+}
+
 TEST(Prepared, UnprepareGivesTheCheckpointBack) {
+  InlineExecutor executor;
   for (const Shape& s : kShapes) {
     const Checkpoint c = random_checkpoint(s);
-    const Prepared p = prepare_poisoned(s, c, 10.0F);
-    Checkpoint back = Checkpoint::sized(s, poisoned);
-    unprepare({p.w13.data(), p.w13_scale.data(), p.w2.data(), p.w2_scale.data(), s.experts,
-               s.hidden, s.padded(), s.intermediate, back.gate.data(), back.up.data(),
-               back.gate_scale.data(), back.up_scale.data(), back.down.data(),
-               back.down_scale.data()});
-    EXPECT_EQ(back, c) << s.experts << " " << s.hidden << " " << s.intermediate;
+    const Prepared p = prepare_poisoned(s, c, 10.0F, executor);
+    EXPECT_EQ(unprepare_poisoned(p, executor), c)
+        << s.experts << " " << s.hidden << " " << s.intermediate;
   }
 }
 

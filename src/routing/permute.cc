@@ -2,6 +2,7 @@
 #include "routing/permute.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "routing/record.h"
 
@@ -15,13 +16,33 @@ int64_t run_end(const SortArgs& a, const int32_t* slots, int64_t begin, int64_t 
   return end;
 }
 
-// The slots with a local id, by id and then by slot, in slots[0] ...; returns how many.
+bool is_local(const SortArgs& a, int64_t id) {
+  return id >= a.local_offset && id - a.local_offset < a.local_experts;
+}
+
+// By counting; `next` has a word an expert.
+int64_t count_local_slots(const SortArgs& a, int32_t* next, int32_t* slots) {
+  const int64_t all = a.tokens * a.top_k;
+  std::fill_n(next, a.local_experts, 0);
+  for (int64_t s = 0; s < all; ++s) {
+    if (is_local(a, a.topk_ids[s])) ++next[a.topk_ids[s] - a.local_offset];
+  }
+  int32_t count = 0;
+  for (int64_t e = 0; e < a.local_experts; ++e) count += std::exchange(next[e], count);
+  for (int64_t s = 0; s < all; ++s) {
+    if (is_local(a, a.topk_ids[s]))
+      slots[next[a.topk_ids[s] - a.local_offset]++] = static_cast<int32_t>(s);
+  }
+  return count;
+}
+
+// The slots with a local id, by id and then by slot, in slots[0] ...; returns how many. tile_to_expert is overwritten: it has
+// a word an expert where there are as many slots as experts. For fewer slots comparing is quicker than going over experts.
 int64_t sort_local_slots(const SortArgs& a, int32_t* slots) {
+  if (a.tokens * a.top_k >= a.local_experts) return count_local_slots(a, a.tile_to_expert, slots);
   int64_t count = 0;
   for (int64_t s = 0; s < a.tokens * a.top_k; ++s) {
-    const int64_t id = a.topk_ids[s];
-    if (id >= a.local_offset && id - a.local_offset < a.local_experts)
-      slots[count++] = static_cast<int32_t>(s);
+    if (is_local(a, a.topk_ids[s])) slots[count++] = static_cast<int32_t>(s);
   }
   std::sort(slots, slots + count, [&a](int32_t x, int32_t y) {
     const int64_t left = a.topk_ids[x];
@@ -39,12 +60,11 @@ void sort(const SortArgs& a) {
   const int64_t slots = a.tokens * a.top_k;
   const int64_t most_tiles = max_tiles(a.tokens, a.top_k, a.local_experts, a.tile);
   int32_t* rows = a.permuted_to_expanded;
-  std::fill_n(a.tile_to_expert, most_tiles, 0);
   std::fill_n(a.tile_to_mn_limit, most_tiles, 0);
   std::fill_n(a.expanded_to_permuted, slots, -1);
   std::fill_n(rows, most_tiles * a.tile, -1);
-
   const int64_t count = sort_local_slots(a, rows);
+  std::fill_n(a.tile_to_expert, most_tiles, 0);
   int64_t tiles = 0;
   for (int64_t begin = 0, end = 0; begin < count; begin = end) {
     end = run_end(a, rows, begin, count);
@@ -70,18 +90,18 @@ void sort(const SortArgs& a) {
   }
 }
 
-void permute(const PermuteArgs& a) {
-  int64_t row = 0;
-  for (int64_t tile = 0; tile < a.num_tiles; ++tile) {
-    const int64_t end = (tile + 1) * a.tile;
-    for (; row < std::min<int64_t>(end, a.tile_to_mn_limit[tile]); ++row) {
+void permute(const PermuteArgs& a, Executor& executor) {
+  const int64_t tiles = ceil_div(a.route_slots, a.tile);  // the last may be cut short
+  parallel_for(executor, tiles, [&](int64_t tile, int) {
+    const int64_t first = tile * a.tile;
+    const int64_t end = std::min(first + a.tile, a.route_slots);
+    const int64_t limit = tile < a.num_tiles ? int64_t{a.tile_to_mn_limit[tile]} : first;
+    for (int64_t row = first; row < limit; ++row) {
       const int64_t token = a.permuted_to_expanded[row] / a.top_k;
       std::copy_n(a.x + token * a.hidden, a.hidden, a.permuted_x + row * a.hidden);
     }
-    std::fill(a.permuted_x + row * a.hidden, a.permuted_x + end * a.hidden, Bf16{0});
-    row = end;
-  }
-  std::fill(a.permuted_x + row * a.hidden, a.permuted_x + a.route_slots * a.hidden, Bf16{0});
+    std::fill(a.permuted_x + limit * a.hidden, a.permuted_x + end * a.hidden, Bf16{0});
+  });
 }
 
 }  // namespace octet::routing

@@ -4,12 +4,30 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "routing/record.h"
 
 namespace octet::routing {
 namespace {
+
+// A thread a task, last task first.
+class Tasks final : public Executor {
+ public:
+  explicit Tasks(int num_threads) : num_threads_(num_threads) {}
+  int num_threads() const override { return num_threads_; }
+  void run(int num_tasks, void (*task)(void* arg, int index), void* arg) override {
+    num_run = num_tasks;
+    std::vector<std::thread> threads;
+    for (int i = num_tasks - 1; i >= 0; --i) threads.emplace_back(task, arg, i);
+    for (std::thread& t : threads) t.join();
+  }
+  int num_run = 0;
+
+ private:
+  int num_threads_;
+};
 
 struct Sorted {
   std::vector<int32_t> tile_to_expert, tile_to_mn_limit, expanded_to_permuted, permuted_to_expanded;
@@ -138,6 +156,7 @@ TEST(Sort, TakesThousandsOfTokens) {
 }
 
 TEST(Permute, CopiesRowsAndZeroesTheRest) {
+  InlineExecutor one;
   constexpr int64_t kHidden = 24;
   const Problem p{5, 2, 4, 1, 3};
   const std::vector<int64_t> ids = {1, 2, 3, 0, 3, 2, 9, 3, 3, 3};
@@ -147,7 +166,8 @@ TEST(Permute, CopiesRowsAndZeroesTheRest) {
   const int64_t rows = p.tiles() * p.tile;
   std::vector<Bf16> got(static_cast<size_t>(rows * kHidden), Bf16{0xFFFF});
   permute({x.data(), s.permuted_to_expanded.data(), s.tile_to_mn_limit.data(), s.num_tiles[0],
-           p.top_k, p.tile, kHidden, rows, got.data()});
+           p.top_k, p.tile, kHidden, rows, got.data()},
+          one);
   for (int64_t row = 0; row < rows; ++row) {
     const int32_t slot = s.permuted_to_expanded[static_cast<size_t>(row)];
     for (int64_t c = 0; c < kHidden; ++c) {
@@ -157,13 +177,36 @@ TEST(Permute, CopiesRowsAndZeroesTheRest) {
   }
 }
 
+TEST(Permute, GivesTheSameBytesOnAnyThreadsAndCutsTheLastTile) {
+  constexpr int64_t kHidden = 8, kRows = 21;  // tiles of 4, the last of one row
+  std::vector<Bf16> x;
+  for (int64_t i = 0; i < kRows * kHidden; ++i) x.push_back({static_cast<uint16_t>(i + 1)});
+  std::vector<int32_t> slots, limits = {4, 5, 8, 16, 17, 21};
+  for (int32_t i = 0; i < kRows; ++i) slots.push_back(i * 5 % static_cast<int32_t>(kRows));
+  for (const int threads : {1, 2, 3}) {
+    Tasks executor(threads);
+    std::vector<Bf16> got(kRows * kHidden, Bf16{0xFFFF});
+    permute({x.data(), slots.data(), limits.data(), 6, 1, 4, kHidden, kRows, got.data()}, executor);
+    EXPECT_EQ(executor.num_run, threads);
+    for (int64_t i = 0; i < kRows * kHidden; ++i) {
+      const int64_t row = i / kHidden;
+      const bool is_used = row < limits[static_cast<size_t>(row / 4)];
+      const Bf16 want =
+          is_used ? x[static_cast<size_t>(slots[static_cast<size_t>(row)] * kHidden + i % kHidden)]
+                  : Bf16{0};
+      ASSERT_EQ(got[static_cast<size_t>(i)], want) << threads << " threads, row " << row;
+    }
+  }
+}
+
 TEST(Permute, DoesNotReadEntriesPastTheUsedRows) {
+  InlineExecutor one;
   std::vector<int32_t> entries(16, 1 << 30);
   entries[0] = 1, entries[1] = 0;
   const std::vector<int32_t> limits = {2, 1 << 30, 1 << 30, 1 << 30};
   const std::vector<Bf16> x = {{0x1111}, {0x2222}};
   std::vector<Bf16> got(16, Bf16{0xFFFF});
-  permute({x.data(), entries.data(), limits.data(), 1, 1, 4, 1, 16, got.data()});
+  permute({x.data(), entries.data(), limits.data(), 1, 1, 4, 1, 16, got.data()}, one);
   std::vector<Bf16> want(16, Bf16{0});
   want[0] = {0x2222}, want[1] = {0x1111};
   EXPECT_EQ(got, want);
@@ -171,7 +214,8 @@ TEST(Permute, DoesNotReadEntriesPastTheUsedRows) {
 
 TEST(Permute, OfNothingWritesNothing) {
   Bf16 out{0xFFFF};
-  permute({nullptr, nullptr, nullptr, 0, 6, 8, 16, 0, &out});
+  InlineExecutor one;
+  permute({nullptr, nullptr, nullptr, 0, 6, 8, 16, 0, &out}, one);
   EXPECT_EQ(out, Bf16{0xFFFF});
 }
 
