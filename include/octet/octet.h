@@ -152,8 +152,9 @@ typedef enum octet_activations {
   OCTET_ACTIVATIONS_MXFP8 = 2    /* W4A8, semantics 3 and 7 */
 } octet_activations;
 
+/* What kernels may do with bf16 activations (semantics 9). Those of this version hold them exactly for either. */
 typedef enum octet_precision {
-  OCTET_PRECISION_FAST = 0,
+  OCTET_PRECISION_FAST = 0, /* they may hold them as block fixed point */
   OCTET_PRECISION_EXACT = 1
 } octet_precision;
 
@@ -296,7 +297,8 @@ typedef struct octet_call {
   }
 
 /* Runs the layer: router, experts, finalize. `workspace`: workspace_bytes bytes, 64-byte aligned, any content, at least
- * octet_layer_workspace_bytes(T, k, executor's num_threads). `executor` NULL: the calling thread. Allocates nothing.
+ * octet_layer_workspace_bytes(T, k, executor's num_threads). `executor` NULL: the calling thread. Allocates nothing
+ * (but for the reference kernel, which also leaves the executor aside: it is there to compare with).
  * A row's bytes do not depend on the other rows, on the threads or on the run. Odd ids, NaN logits and odd scales are no
  * errors: semantics 1, 4 and 5 say what they mean. A refused call (a size, a missing tensor, a small workspace) writes nothing. */
 OCTET_API octet_status octet_layer_run(const octet_layer* layer, const octet_call* call,

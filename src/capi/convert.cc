@@ -24,13 +24,21 @@ static_assert(
     static_cast<int>(Dtype::kBool) == OCTET_BOOL);
 static_assert(sizeof(octet_bf16) == sizeof(Bf16));
 
-// Bytes of `dims`, or nothing where they do not fit the address space.
+constexpr int64_t kAddressSpace = int64_t{1} << 57;  // bytes
+constexpr int64_t kMostColumns = std::numeric_limits<int32_t>::max();
+
+// Bytes of `dims`, or nothing where they do not fit an address space. A 0 among them frees none of the others: no size that
+// passes can overflow in the arithmetic behind.
 std::optional<int64_t> checked_bytes(const Dims& dims, Dtype dtype) {
   int64_t bytes = static_cast<int64_t>(dtype_bytes(dtype));
+  bool empty = false;
   for (const int64_t dim : dims) {
-    if (__builtin_mul_overflow(bytes, dim, &bytes)) return std::nullopt;
+    empty |= dim == 0;
+    const int64_t count = dim == 0 ? 1 : dim;
+    if (count > kAddressSpace / bytes) return std::nullopt;
+    bytes *= count;
   }
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
 const Bf16* bf16(const octet_bf16* bits) { return reinterpret_cast<const Bf16*>(bits); }
@@ -118,6 +126,14 @@ Result<TensorView> to_view(const octet_tensor& tensor, std::string_view what) {
   return view;
 }
 
+Result<TensorView> need_view(const octet_tensor& tensor, std::string_view what,
+                             std::string_view wanted) {
+  if (tensor.data == nullptr && tensor.rank == 0) {  // OCTET_TENSOR_NONE
+    return invalid_argument(fmt::format("{}: missing, want {}", what, wanted));
+  }
+  return to_view(tensor, what);
+}
+
 octet_tensor to_c(const char* name, const TensorView& view) {
   octet_tensor tensor = OCTET_TENSOR_NONE;
   tensor.name = name;
@@ -186,11 +202,17 @@ Result<dispatch::PreparedBinding> to_binding(const octet_prepared_weights& weigh
   dispatch::PreparedBinding binding;
   binding.intermediate = weights.intermediate;
   binding.top_k = weights.top_k;
-  OCTET_ASSIGN_OR_RETURN(binding.tensors.w13, to_view(weights.w13, "w13"));
-  OCTET_ASSIGN_OR_RETURN(binding.tensors.w13_scale, to_view(weights.w13_scale, "w13_scale"));
-  OCTET_ASSIGN_OR_RETURN(binding.tensors.w2, to_view(weights.w2, "w2"));
-  OCTET_ASSIGN_OR_RETURN(binding.tensors.w2_scale, to_view(weights.w2_scale, "w2_scale"));
-  OCTET_ASSIGN_OR_RETURN(binding.tensors.clamp, to_view(weights.clamp, "clamp"));
+  if (weights.intermediate < 1 || weights.intermediate > kMostColumns) {
+    return invalid_argument(
+        fmt::format("intermediate {}, want 1 ... {}", weights.intermediate, kMostColumns));
+  }
+  layouts::PreparedTensors& t = binding.tensors;
+  OCTET_ASSIGN_OR_RETURN(t.w13, need_view(weights.w13, "w13", "U8 [E, 2 Ip, H/2]"));
+  OCTET_ASSIGN_OR_RETURN(t.w13_scale,
+                         need_view(weights.w13_scale, "w13_scale", "U8 [E, 2 Ip, H/32]"));
+  OCTET_ASSIGN_OR_RETURN(t.w2, need_view(weights.w2, "w2", "U8 [E, H, Ip/2]"));
+  OCTET_ASSIGN_OR_RETURN(t.w2_scale, need_view(weights.w2_scale, "w2_scale", "U8 [E, H, Ip/32]"));
+  OCTET_ASSIGN_OR_RETURN(t.clamp, need_view(weights.clamp, "clamp", "F32 [E]"));
   return binding;
 }
 

@@ -31,6 +31,9 @@ class CallbackExecutor final : public Executor {
 
 // `what` begins the sentences: a tensor's name.
 Result<TensorView> to_view(const octet_tensor& tensor, std::string_view what);
+// The same of a tensor that must be there; `wanted` is its dtype and shape in words.
+Result<TensorView> need_view(const octet_tensor& tensor, std::string_view what,
+                             std::string_view wanted);
 octet_tensor to_c(const char* name, const TensorView& view);
 
 Result<NamedViews> to_views(const octet_tensor* tensors, size_t count);

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "core/printable.h"
+
 namespace octet::capi {
 namespace {
 
@@ -15,7 +17,7 @@ thread_local const char* shown = "";
 octet_status record(const Status& status) noexcept {
   if (status.ok()) return OCTET_OK;
   try {
-    sentence = status.why;
+    sentence = printable(status.why);  // names of files and tensors are anybody's
     shown = sentence.c_str();
   } catch (const std::bad_alloc&) {
     return record_out_of_memory();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,8 +50,6 @@ struct octet_tensors {
 };
 
 namespace {
-
-constexpr int kMaxPoolThreads = 1024;
 
 // A string literal of a table, whose end is a NUL.
 const char* c_str(std::string_view literal) { return literal.data(); }
@@ -101,9 +100,9 @@ octet_status octet_pool_create(int num_threads, octet_pool** out) {
   return guarded([&]() -> Status {
     OCTET_REQUIRE(out);
     *out = nullptr;
-    if (num_threads < 0 || num_threads > kMaxPoolThreads) {
+    if (num_threads < 0 || num_threads > octet::cpu::kMaxThreads) {
       return invalid_argument(
-          fmt::format("num_threads {}, want 0 ... {}", num_threads, kMaxPoolThreads));
+          fmt::format("num_threads {}, want 0 ... {}", num_threads, octet::cpu::kMaxThreads));
     }
     *out = new octet_pool(num_threads);
     return {};
@@ -244,7 +243,8 @@ octet_status octet_layer_accepts(const octet_layer* layer, const octet_tensor* x
   return guarded([&]() -> Status {
     OCTET_REQUIRE(layer);
     OCTET_REQUIRE(x);
-    OCTET_ASSIGN_OR_RETURN(const octet::TensorView view, octet::capi::to_view(*x, "x"));
+    OCTET_ASSIGN_OR_RETURN(const octet::TensorView view,
+                           octet::capi::need_view(*x, "x", "BF16 [T, H]"));
     return layer->layer.accepts(view);
   });
 }
@@ -258,8 +258,10 @@ octet_status octet_layer_run(const octet_layer* layer, const octet_call* call, v
     OCTET_ASSIGN_OR_RETURN(const auto given, read_struct(call, sizeof(octet_call), "call"));
     OCTET_ASSIGN_OR_RETURN(const auto to, octet::capi::to_layer_call(given));
     CallbackExecutor threads(executor);
-    return layer->layer.run(to, static_cast<std::byte*>(workspace),
-                            static_cast<int64_t>(workspace_bytes), threads);
+    // What no int64_t holds is more than any layer needs.
+    const auto bytes = static_cast<int64_t>(
+        std::min<size_t>(workspace_bytes, std::numeric_limits<int64_t>::max()));
+    return layer->layer.run(to, static_cast<std::byte*>(workspace), bytes, threads);
   });
 }
 

@@ -138,6 +138,7 @@ static octet_status bind(octet_prepared_weights weights) {
 
 static void test_refusals(const octet_tensors* prepared, const octet_layer* layer) {
   const octet_prepared_weights good = weights_of(prepared);
+  const octet_tensor none = OCTET_TENSOR_NONE;
   const int64_t nine[] = {9, kH};
   octet_bf16* x = poisoned(9 * kH * sizeof *x);
   octet_tensor t = make_tensor("x", OCTET_BF16, 2, nine, x);
@@ -153,11 +154,37 @@ static void test_refusals(const octet_tensors* prepared, const octet_layer* laye
   CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "w2");
   w = good, w.w13_scale.data = NULL;
   CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "w13_scale: data is NULL");
+  w = good, w.clamp = none;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "clamp: missing, want F32 [E]");
+  w = good, w.w13 = none;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "w13: missing, want U8 [E, 2 Ip, H/2]");
+  w = good, w.w13_scale = none;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "w13_scale: missing, want U8 [E, 2 Ip, H/32]");
+  w = good, w.w2 = none;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "w2: missing, want U8 [E, H, Ip/2]");
+  w = good, w.w2_scale = none;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "w2_scale: missing, want U8 [E, H, Ip/32]");
+  /* Sizes whose products would overflow, also where a 0 makes the tensor empty. */
+  w = good, w.w13.dims[0] = 0, w.w13.dims[2] = INT64_MAX;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "w13: [0, 256, 9223372036854775807]");
+  w = good, w.w2.dims[0] = 0, w.w2.dims[1] = INT64_MAX;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "w2: [0, 9223372036854775807, 64]");
+  w = good, w.intermediate = INT64_MAX;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT,
+                "intermediate 9223372036854775807, want 1 ... 2147483647");
+  w = good, w.intermediate = INT64_MIN;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "intermediate -9223372036854775808");
+  w = good, w.top_k = INT64_MAX;
+  CHECK_REFUSED(bind(w), OCTET_INVALID_ARGUMENT, "top_k 9223372036854775807, want 1..8");
+  w = good, w.backend = "reference";
+  CHECK_REFUSED(bind(w), OCTET_UNSUPPORTED, "the tensors are prepared");
   w = good, w.backend = "gpu";
   CHECK_REFUSED(bind(w), OCTET_MISUSE, "gpu");
   CHECK_REFUSED(octet_layer_bind(NULL, &out), OCTET_INVALID_ARGUMENT, "weights is NULL");
   CHECK_REFUSED(octet_layer_bind(&good, NULL), OCTET_INVALID_ARGUMENT, "out is NULL");
   CHECK_REFUSED(octet_layer_accepts(layer, &t), OCTET_INVALID_ARGUMENT, "9");
+  CHECK_REFUSED(octet_layer_accepts(layer, &none), OCTET_INVALID_ARGUMENT,
+                "x: missing, want BF16 [T, H]");
   free(x);
 }
 

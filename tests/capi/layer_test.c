@@ -204,6 +204,8 @@ static void test_refused_calls(const octet_layer* layer) {
   CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "call.input_ids_dtype 1");
   for (int i = 0; i < kTokens * kHidden; ++i) untouched = untouched && out.y[i] == 0xFFFF;
   CHECK(untouched);
+  /* More than int64_t holds is enough, and no negative number. */
+  CHECK_OK(octet_layer_run(layer, &good, workspace, SIZE_MAX, NULL));
   free(workspace);
 }
 

@@ -72,11 +72,18 @@ static void test_refusals(void) {
                 "x: data is not aligned");
   t = good, t.dtype = 13;
   CHECK_REFUSED(op("front", t, "top_k", "1", NULL), OCTET_INVALID_ARGUMENT, "x: dtype 13");
+  t = good, t.dtype = 13, t.name = "a\nb\x1b[31m\x7f\xc2\x9b\xff \xc3\xa9";
+  CHECK_REFUSED(op("front", t, "top_k", "1", NULL), OCTET_INVALID_ARGUMENT,
+                "a?b?[31m???? \xc3\xa9: dtype 13");
+  CHECK_REFUSED(op("mxfp8_quantize", good, "layout", "4\n4", NULL), OCTET_INVALID_ARGUMENT, "4?4");
+  CHECK_REFUSED(op("fro\tnt", good, "top_k", "1", NULL), OCTET_MISUSE, "fro?nt");
   t = good, t.rank = 9;
   CHECK_REFUSED(op("front", t, "top_k", "1", NULL), OCTET_INVALID_ARGUMENT, "x: rank 9");
   t = good, t.dims[0] = -2;
   CHECK_REFUSED(op("front", t, "top_k", "1", NULL), OCTET_INVALID_ARGUMENT, "x: [-2, 32]");
   t = good, t.dims[0] = t.dims[1] = (int64_t)1 << 40;
+  CHECK_REFUSED(op("front", t, "top_k", "1", NULL), OCTET_INVALID_ARGUMENT, "address space");
+  t = good, t.dims[0] = 0, t.dims[1] = INT64_MAX;
   CHECK_REFUSED(op("front", t, "top_k", "1", NULL), OCTET_INVALID_ARGUMENT, "address space");
 }
 
