@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/expert_gemm.h"
 
-#include "cpu/quantize.h"
-
 namespace octet::cpu {
 
 void down(const ProductArgs& args, int64_t hidden, Bf16* const* y, Executor& executor) {
@@ -12,36 +10,37 @@ void down(const ProductArgs& args, int64_t hidden, Bf16* const* y, Executor& exe
   parallel_for(executor, std::ssize(args.runs) * units, [&](int64_t unit, int worker) {
     const ExpertRun& run = args.runs[static_cast<size_t>(unit / units)];
     const ExpertParams params = args.weights->params(run.expert);
-    const float factor = params.down_alpha * args.unhold;
     const int64_t first = unit % units * kUnitPanels;
     for (int64_t p = first; p < std::min(first + kUnitPanels, sizes.down_panels); ++p) {
       const uint8_t* panel = args.weights->down_panel(run.expert, p, panel_scratch(args, worker));
       const int64_t col = p * layouts::kPanelRows;
       const int64_t count = std::min(layouts::kPanelRows, hidden - col);
-      multiply_panel(args, run, panel, sizes.down_blocks, [&](int64_t row, const float* acc) {
+      multiply_panel(args, run, panel, sizes.down_blocks, [&](int64_t row, const LaneSums& sums) {
+        const float factor = params.down_alpha * sums.unhold;
         for (int64_t i = 0; i < count; ++i) {
           y[row][col + i] =
-              formats::bf16_from_f32(add_bias(acc[i] * factor, params.down_bias, col + i));
+              formats::bf16_from_f32(add_bias(sums.acc[i] * factor, params.down_bias, col + i));
         }
       });
     }
   });
 }
 
-void widen_bf16(const Bf16* x, int64_t rows, int64_t width, int64_t padded, float* out,
-                Executor& executor) {
-  parallel_for(executor, rows, [&](int64_t row, int) {
+void widen_bf16(const Bf16Rows& from, int64_t padded, float* out, Executor& executor) {
+  parallel_for(executor, from.rows, [&](int64_t row, int) {
+    const Bf16* x = from.x + row * from.width;
     float* to = out + row * padded;
-    for (int64_t c = 0; c < width; ++c) to[c] = formats::bf16_to_f32(x[row * width + c]);
-    std::fill(to + width, to + padded, 0.0F);
+    for (int64_t c = 0; c < from.width; ++c) to[c] = formats::bf16_to_f32(x[c]);
+    std::fill(to + from.width, to + padded, 0.0F);
   });
 }
 
-void widen_mxfp8(const uint8_t* codes, const uint8_t* scales, int64_t rows, int64_t width,
-                 float* out, Executor& executor) {
-  parallel_for(executor, rows, [&](int64_t row, int) {
-    dequantize_mxfp8_row(codes + row * width, scales + row * (width / kMxBlock), width,
-                         out + row * width);
+void widen_mxfp8(const Mxfp8Rows& from, float* out, Hold* hold, Executor& executor) {
+  parallel_for(executor, from.rows, [&](int64_t row, int) {
+    const int64_t at = row * from.width;
+    const uint8_t* scales = from.scales + at / kMxBlock;
+    dequantize_mxfp8_blocks(from.codes + at, scales, from.width, out + at);
+    hold[row] = settle_mxfp8_row(scales, from.width, out + at);
   });
 }
 

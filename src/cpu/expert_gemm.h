@@ -17,6 +17,7 @@
 #include "core/executor.h"
 #include "cpu/activation.h"
 #include "cpu/experts.h"
+#include "cpu/quantize.h"
 #include "formats/bf16.h"
 
 namespace octet::cpu {
@@ -29,12 +30,11 @@ struct ExpertRun {
 // What both products read.
 struct ProductArgs {
   const PanelSource* weights;
-  PanelDotFn dot;
+  FormatDot dot;
   std::span<const ExpertRun> runs;
   const float* const*
       x;  // [rows] activations, num_blocks * G floats each, zero where the panel has padding
-  float unhold =
-      1.0F;  // what accumulators are multiplied by, a power of two (quantize.h, kMxfp8Hold)
+  const Hold* hold = nullptr;  // [rows] of x; null: Hold::kNone
   std::byte* scratch =
       nullptr;  // [num_threads] times panel_scratch_stride(*weights), 64-byte aligned
 };
@@ -53,16 +53,39 @@ struct HiddenArgs {
   int64_t start = 0, width;
 };
 
-// fn(row, acc): the run's rows times one panel, acc [16].
+inline Hold hold_of(const ProductArgs& args, int64_t row) {
+  return args.hold == nullptr ? Hold::kNone : args.hold[row];
+}
+
+// How many of the rows from `row` on one call of a kernel takes: `exact` takes one.
+inline int64_t rows_together(const ProductArgs& args, int64_t row, int64_t end) {
+  if (hold_of(args, row) == Hold::kExact) return 1;
+  int64_t count = 1;
+  while (count < kMaxDotRows && row + count < end && hold_of(args, row + count) != Hold::kExact)
+    ++count;
+  return count;
+}
+
+// A row's sums with the 16 lanes of a panel; times `unhold` they are those of x.
+struct LaneSums {
+  const float* acc;  // [16]
+  float unhold;
+};
+
+// fn(row, LaneSums) for the run's rows times one panel.
 template <class Fn>
 void multiply_panel(const ProductArgs& args, const ExpertRun& run, const uint8_t* panel,
                     int64_t num_blocks, const Fn& fn) {
   const int64_t end = run.first + run.count;
-  for (int64_t row = run.first; row < end; row += kMaxDotRows) {
+  for (int64_t row = run.first, count = 0; row < end; row += count) {
     float acc[kMaxDotRows * layouts::kPanelRows];
-    const int64_t count = std::min<int64_t>(kMaxDotRows, end - row);
-    args.dot(panel, num_blocks, args.x + row, static_cast<int>(count), acc);
-    for (int64_t i = 0; i < count; ++i) fn(row + i, acc + i * layouts::kPanelRows);
+    count = rows_together(args, row, end);
+    const PanelDotFn dot = hold_of(args, row) == Hold::kExact ? args.dot.exact : args.dot.dot;
+    dot(panel, num_blocks, args.x + row, static_cast<int>(count), acc);
+    for (int64_t i = 0; i < count; ++i) {
+      const bool is_held = hold_of(args, row + i) != Hold::kNone;
+      fn(row + i, LaneSums{acc + i * layouts::kPanelRows, is_held ? 1.0F / kMxfp8Hold : 1.0F});
+    }
   }
 }
 
@@ -70,12 +93,18 @@ inline float add_bias(float v, const layouts::BiasView& bias, int64_t i) {
   return bias.data == nullptr ? v : v + formats::bf16_to_f32(bias.data[i * bias.stride]);
 }
 
-// h of eight columns: lanes 0 ... 7 are gates, 8 ... 15 ups; `col` is the first one's column.
-inline void store_hidden(const ExpertParams& p, const HiddenArgs& args, float unhold, int64_t col,
-                         const float* acc, float* h) {
+// h[row] of the eight columns from `col` on: lanes 0 ... 7 are gates, 8 ... 15 ups.
+struct HiddenPlace {
+  int64_t row, col;
+};
+inline void store_hidden(const ExpertParams& p, const HiddenArgs& args, const LaneSums& sums,
+                         HiddenPlace at) {
   constexpr int64_t kHalf = layouts::kPanelRows / 2;
-  const float gate_factor = p.gate_alpha * unhold;
-  const float up_factor = p.up_alpha * unhold;
+  const float gate_factor = p.gate_alpha * sums.unhold;
+  const float up_factor = p.up_alpha * sums.unhold;
+  const float* const acc = sums.acc;
+  float* const h = args.h[at.row];
+  const int64_t col = at.col;
   for (int64_t i = 0; i < std::min(kHalf, args.intermediate - col); ++i) {
     const float gate = add_bias(acc[i] * gate_factor, p.gate_bias, col + i);
     const float up = add_bias(acc[kHalf + i] * up_factor, p.up_bias, col + i);
@@ -104,9 +133,10 @@ void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& execut
     for (int64_t p = first; p < std::min(first + kUnitPanels, sizes.gate_up_panels); ++p) {
       const uint8_t* panel =
           args.weights->gate_up_panel(run.expert, p, panel_scratch(args, worker));
-      multiply_panel(args, run, panel, sizes.gate_up_blocks, [&](int64_t row, const float* acc) {
-        store_hidden(params, hidden, args.unhold, p * kPanelCols, acc, hidden.h[row]);
-      });
+      multiply_panel(args, run, panel, sizes.gate_up_blocks,
+                     [&](int64_t row, const LaneSums& sums) {
+                       store_hidden(params, hidden, sums, {row, p * kPanelCols});
+                     });
     }
     const int64_t col = first * kPanelCols;
     const int64_t count = std::min(kMxBlock, hidden.intermediate - col);
@@ -120,12 +150,21 @@ void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& execut
 // y[row] [H] of every row, args.x being h.
 void down(const ProductArgs& args, int64_t hidden, Bf16* const* y, Executor& executor);
 
-// ---- rows of activations in binary32: exact, `width` numbers and then zeros to `padded`; in pieces over all threads
+// ---- rows of activations in binary32, exact; in pieces over all threads
 
-void widen_bf16(const Bf16* x, int64_t rows, int64_t width, int64_t padded, float* out,
-                Executor& executor);
-// From MXFP8, held times kMxfp8Hold; scales linear.
-void widen_mxfp8(const uint8_t* codes, const uint8_t* scales, int64_t rows, int64_t width,
-                 float* out, Executor& executor);
+struct Bf16Rows {
+  const Bf16* x;  // [rows, width]
+  int64_t rows, width;
+};
+// `padded` floats each, zeros from `width` on.
+void widen_bf16(const Bf16Rows& from, int64_t padded, float* out, Executor& executor);
+
+struct Mxfp8Rows {
+  const uint8_t* codes;   // [rows, width]
+  const uint8_t* scales;  // [rows, width / 32]
+  int64_t rows, width;
+};
+// out [rows, width]; hold [rows].
+void widen_mxfp8(const Mxfp8Rows& from, float* out, Hold* hold, Executor& executor);
 
 }  // namespace octet::cpu

@@ -20,7 +20,12 @@ struct Workspace {
   Bf16** y_rows;         // [T k]
   float* x;              // [T, gate_up_blocks * G]
   float* h;              // [T k, down_blocks * G]
-  std::byte* scratch;    // [threads, panel_scratch_stride]
+  // MXFP8 only:
+  uint8_t* x_scale;    // [T, H/32]
+  uint8_t* h_scale;    // [T k, ceil(I/32)]
+  Hold* token_hold;    // [T] of x
+  Hold* hold;          // [T k] of x, then of h
+  std::byte* scratch;  // [threads, panel_scratch_stride]
 };
 
 // Hands out 64-byte aligned pieces of `base`, or only counts them where it is null.
@@ -48,6 +53,9 @@ struct Problem {
   int64_t slots() const { return tokens * top_k; }
   int64_t x_width() const { return weights.sizes().gate_up_blocks * scale_block(spec.weights); }
   int64_t h_width() const { return weights.sizes().down_blocks * scale_block(spec.weights); }
+  bool is_mxfp8() const { return spec.activations == Activations::kMxfp8; }
+  int64_t x_scales() const { return is_mxfp8() ? spec.hidden / kMxBlock : 0; }  // a row
+  int64_t h_scales() const { return is_mxfp8() ? ceil_div(spec.intermediate, kMxBlock) : 0; }
 };
 
 Workspace carve(const Problem& p, Carver& carver) {
@@ -62,6 +70,10 @@ Workspace carve(const Problem& p, Carver& carver) {
   w.y_rows = carver.take<Bf16*>(p.slots());
   w.x = carver.take<float>(p.tokens * p.x_width());
   w.h = carver.take<float>(p.slots() * p.h_width());
+  w.x_scale = carver.take<uint8_t>(p.tokens * p.x_scales());
+  w.h_scale = carver.take<uint8_t>(p.slots() * p.h_scales());
+  w.token_hold = carver.take<Hold>(p.is_mxfp8() ? p.tokens : 0);
+  w.hold = carver.take<Hold>(p.is_mxfp8() ? p.slots() : 0);
   w.scratch = carver.take<std::byte>(p.num_threads * panel_scratch_stride(p.weights));
   return w;
 }
@@ -101,35 +113,55 @@ void quantize_x(const ExpertsArgs& a, const Problem& p, const Workspace& w, Exec
     const int64_t col = unit % pieces * kPiece;
     const int64_t count = std::min(kPiece, hidden - col);
     uint8_t codes[kPiece];
-    uint8_t scales[kPiece / kMxBlock];
+    uint8_t* const scales = w.x_scale + (row * hidden + col) / kMxBlock;
     quantize_x_row(a.x + row * hidden + col, count, codes, scales);
-    dequantize_mxfp8_row(codes, scales, count, w.x + row * p.x_width() + col);
+    dequantize_mxfp8_blocks(codes, scales, count, w.x + row * p.x_width() + col);
     if (a.trace.x_quant != nullptr) std::copy_n(codes, count, a.trace.x_quant + row * hidden + col);
     if (a.trace.x_scale != nullptr) {
       std::copy_n(scales, count / kMxBlock, a.trace.x_scale + (row * hidden + col) / kMxBlock);
     }
   });
+  for (int64_t row = 0; row < p.tokens; ++row) {
+    w.token_hold[row] =
+        settle_mxfp8_row(w.x_scale + row * p.x_scales(), hidden, w.x + row * p.x_width());
+  }
+  for (int64_t row = 0; row < *w.num_rows; ++row)
+    w.hold[row] = w.token_hold[w.row_slot[row] / p.top_k];
 }
 
-// 32 columns of a row of h to MXFP8 and back, in place.
-void quantize_h(const ExpertsArgs& a, int64_t row, int64_t col, int64_t count, float* h) {
+// A piece of a row of h, up to 32 columns.
+struct Columns {
+  int64_t row, col, count;
+};
+
+// To MXFP8 and back, in place; `scale` is the piece's in Workspace::h_scale.
+void quantize_h(const ExpertsArgs& a, Columns at, float* h, uint8_t* scale) {
+  const auto [row, col, count] = at;
   const int64_t intermediate = a.spec->intermediate;
   uint8_t codes[kMxBlock];
-  uint8_t scale = 0;
-  quantize_h_row(h, count, codes, &scale);
-  dequantize_mxfp8_row(codes, &scale, count, h);
+  quantize_h_row(h, count, codes, scale);
+  dequantize_mxfp8_blocks(codes, scale, count, h);
   if (a.trace.h_values != nullptr)
     std::copy_n(codes, count, a.trace.h_values + row * intermediate + col);
   if (a.trace.h_scales != nullptr)
-    a.trace.h_scales[row * ceil_div(intermediate, kMxBlock) + col / kMxBlock] = scale;
+    a.trace.h_scales[row * ceil_div(intermediate, kMxBlock) + col / kMxBlock] = *scale;
 }
 
-// The same to BF16.
-void round_h(const ExpertsArgs& a, int64_t row, int64_t col, int64_t count, float* h) {
+// To BF16 and back.
+void round_h(const ExpertsArgs& a, Columns at, float* h) {
+  const auto [row, col, count] = at;
   for (int64_t c = 0; c < count; ++c) {
     const Bf16 rounded = formats::bf16_from_f32(h[c]);
     h[c] = formats::bf16_to_f32(rounded);
     if (a.trace.h != nullptr) a.trace.h[row * a.spec->intermediate + col + c] = rounded;
+  }
+}
+
+// Once all pieces are there; column 0 of h stands at `start`.
+void settle_h(const Problem& p, const Workspace& w, int64_t start) {
+  for (int64_t row = 0; row < *w.num_rows; ++row) {
+    w.hold[row] = settle_mxfp8_row(w.h_scale + row * p.h_scales(), p.spec.intermediate,
+                                   w.h_rows[row] + start);
   }
 }
 
@@ -148,18 +180,17 @@ void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
   if (p.slots() == 0) return;
   Carver carver(a.workspace);
   const Workspace w = carve(p, carver);
-  const bool mxfp8 = spec.activations == Activations::kMxfp8;
 
   ProductArgs product{.weights = a.weights,
                       .dot = dot.for_format(spec.weights),
                       .runs = sort_rows(a, p, w),
                       .x = w.x_rows,
-                      .unhold = mxfp8 ? 1.0F / kMxfp8Hold : 1.0F,
+                      .hold = p.is_mxfp8() ? w.hold : nullptr,
                       .scratch = w.scratch};
-  if (mxfp8) {
+  if (p.is_mxfp8()) {
     quantize_x(a, p, w, executor);
   } else {
-    widen_bf16(a.x, p.tokens, spec.hidden, p.x_width(), w.x, executor);
+    widen_bf16({a.x, p.tokens, spec.hidden}, p.x_width(), w.x, executor);
   }
   const HiddenArgs hidden{.intermediate = spec.intermediate,
                           .alpha = spec.swiglu.alpha,
@@ -169,8 +200,11 @@ void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
                           .width = p.h_width()};
   gate_up(product, hidden, executor, [&](int64_t row, int64_t col, int64_t count) {
     float* h = w.h_rows[row] + hidden.start + col;
-    mxfp8 ? quantize_h(a, row, col, count, h) : round_h(a, row, col, count, h);
+    const Columns at{row, col, count};
+    p.is_mxfp8() ? quantize_h(a, at, h, w.h_scale + row * p.h_scales() + col / kMxBlock)
+                 : round_h(a, at, h);
   });
+  if (p.is_mxfp8()) settle_h(p, w, hidden.start);
   product.x = w.h_rows;
   down(product, spec.hidden, w.y_rows, executor);
 }

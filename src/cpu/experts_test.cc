@@ -363,6 +363,33 @@ TEST(Experts, HoldTheLargestMxfp8Activations) {
   Judge(layer, x, {0}, 1, out).judge();
 }
 
+// x of 2^-133 beside 2^-118 (scale code 1), against weights of 0.5 * 2^119, alone and in a row with an infinity.
+TEST(Experts, KeepTheSmallestMxfp8Activations) {
+  TestLayer layer(
+      {.activations = Activations::kMxfp8, .hidden = 64, .intermediate = 32, .experts = 1});
+  auto& e = layer.experts[0];
+  for (layouts::WeightView* w : {&e.gate, &e.up}) {
+    auto* codes = const_cast<uint8_t*>(w->codes);
+    std::fill_n(codes, 32 * 32, uint8_t{0});
+    for (int64_t row = 0; row < 32; ++row) codes[row * 32] = 0x10;  // element 1
+    std::fill_n(const_cast<uint8_t*>(w->scales), 64, uint8_t{246});
+  }
+  layer.pack();
+  InlineExecutor one;
+  for (const uint16_t other : {uint16_t{0x0000}, uint16_t{0x7F80}}) {
+    std::vector<Bf16> x(64, Bf16{0});
+    x[0] = formats::bf16_from_f32(0x1p-118F);
+    x[1] = Bf16{1};  // 2^-133
+    x[32] = Bf16{other};
+    for (const PanelDot* dot : {&kPanelDotPortable, &best_panel_dot()}) {
+      const auto out = run_layer(layer, x, {0}, 1, *dot, one);
+      EXPECT_EQ(out.x_scale[0], 1);
+      // Gate and up are 2^-15, h = 2^-31 (1 + 2^-17 ...).
+      EXPECT_EQ(from_mxfp8(out.h_values[0], out.h_scales[0]), 0x1p-31);
+    }
+  }
+}
+
 TEST(Experts, ClampAtTheEdgesOfGptOss) {
   // Gate and up are their biases: the weights are zero.
   TestLayer layer({.hidden = 32,

@@ -60,18 +60,22 @@ void gemm1(const Gemm1Args& a, PanelDot dot, Executor& executor) {
   const auto num_rows = std::ssize(rows.permuted);
   const auto x = uninitialised_floats(a.tokens * a.hidden);
   const auto h = uninitialised_floats(num_rows * a.padded);
-  widen_mxfp8(a.x_quant, a.x_scale, a.tokens, a.hidden, x.get(), executor);
+  std::vector<Hold> token_hold(static_cast<size_t>(a.tokens));
+  widen_mxfp8({a.x_quant, a.x_scale, a.tokens, a.hidden}, x.get(), token_hold.data(), executor);
   std::vector<const float*> x_rows;
+  std::vector<Hold> hold;
   std::vector<float*> h_rows;
   for (int64_t i = 0; i < num_rows; ++i) {
-    x_rows.push_back(x.get() + rows.token[static_cast<size_t>(i)] * a.hidden);
+    const int64_t token = rows.token[static_cast<size_t>(i)];
+    x_rows.push_back(x.get() + token * a.hidden);
+    hold.push_back(token_hold[static_cast<size_t>(token)]);
     h_rows.push_back(h.get() + i * a.padded);
   }
   const ProductArgs product{.weights = &weights,
                             .dot = dot.mxfp4,
                             .runs = rows.runs,
                             .x = x_rows.data(),
-                            .unhold = 1.0F / kMxfp8Hold,
+                            .hold = hold.data(),
                             .scratch = scratch.data()};
   const HiddenArgs hidden{.intermediate = a.intermediate, .h = h_rows.data(), .width = a.padded};
   gate_up(product, hidden, executor, [&](int64_t i, int64_t col, int64_t count) {
@@ -97,18 +101,21 @@ void gemm2(const Gemm2Args& a, PanelDot dot, Executor& executor) {
     h_rows.push_back(h.get() + i * a.padded);
     y_rows.push_back(a.gemm2_rows + rows.permuted[static_cast<size_t>(i)] * a.hidden);
   }
-  parallel_for(executor, num_rows * blocks, [&](int64_t unit, int) {
-    const int64_t row = rows.permuted[static_cast<size_t>(unit / blocks)];
-    const int64_t block = unit % blocks;
-    dequantize_mxfp8_row(a.h_values + row * a.padded + block * kMxBlock,
-                         a.h_scales + layouts::h_scale_offset(row, block, a.padded), kMxBlock,
-                         h.get() + unit * kMxBlock);
+  std::vector<Hold> hold(static_cast<size_t>(num_rows));
+  parallel_for(executor, num_rows, [&](int64_t i, int) {
+    const int64_t row = rows.permuted[static_cast<size_t>(i)];
+    std::vector<uint8_t> scales(static_cast<size_t>(blocks));
+    for (int64_t b = 0; b < blocks; ++b)
+      scales[static_cast<size_t>(b)] = a.h_scales[layouts::h_scale_offset(row, b, a.padded)];
+    float* const to = h.get() + i * a.padded;
+    dequantize_mxfp8_blocks(a.h_values + row * a.padded, scales.data(), a.padded, to);
+    hold[static_cast<size_t>(i)] = settle_mxfp8_row(scales.data(), a.padded, to);
   });
   const ProductArgs product{.weights = &weights,
                             .dot = dot.mxfp4,
                             .runs = rows.runs,
                             .x = h_rows.data(),
-                            .unhold = 1.0F / kMxfp8Hold,
+                            .hold = hold.data(),
                             .scratch = scratch.data()};
   down(product, a.hidden, y_rows.data(), executor);
 }

@@ -211,6 +211,81 @@ TEST(Gemm2, AgreesWithTheReference) {
   }
 }
 
+// Rows at the ends of what MXFP8 holds: every block under `scale`, every number `code`, against weights of `weight_scale`
+// that bring the sums back; `spans`: the first block is 448 under code 254 besides, its weights are 0.
+struct End {
+  uint8_t scale, code, weight_scale;
+  bool spans;
+};
+constexpr End kEnds[] = {
+    {0, 0x01, 246, false}, {0, 0x08, 246, false}, {2, 0x0B, 246, false}, {3, 0x01, 246, false},
+    {0, 0x01, 251, false}, {254, 0x7E, 0, false}, {0, 0x01, 246, true},  {3, 0x81, 246, true},
+};
+
+// A row of codes, its scales by place, and the first block's weights.
+void plant_row(const End& end, uint8_t* codes, int64_t width) {
+  std::fill_n(codes, width, end.code);
+  if (end.spans) std::fill_n(codes, kMxBlock, uint8_t{0x7E});
+}
+uint8_t planted_scale(const End& end, int64_t block) {
+  return end.spans && block == 0 ? uint8_t{254} : end.scale;
+}
+void plant_weights(const End& end, int64_t width, Bytes& codes, Bytes& scales) {
+  std::fill(scales.begin(), scales.end(), end.weight_scale);
+  if (!end.spans) return;
+  for (auto row = codes.begin(); row != codes.end(); row += width / 2)
+    std::fill_n(row, kMxBlock / 2, uint8_t{0});
+}
+
+TEST(Gemm1, TakesRowsAtTheEndsOfTheirScales) {
+  for (const End& end : kEnds) {
+    Problem p(2, 32);
+    const int64_t hidden = p.layer.spec().hidden;
+    for (int64_t token = 0; token < p.tokens; ++token) {
+      plant_row(end, p.want.x_quant.data() + token * hidden, hidden);
+      for (int64_t b = 0; b < hidden / kMxBlock; ++b)
+        p.want.x_scale[static_cast<size_t>(token * hidden / kMxBlock + b)] = planted_scale(end, b);
+    }
+    plant_weights(end, hidden, p.w13, p.w13_scale);
+    p.poison();
+    reference::gemm1(p.gemm1_args());
+    const Bytes values = p.h_values, scales = p.h_scales;
+    InlineExecutor one;
+    for (const PanelDot* dot : {&kPanelDotPortable, &best_panel_dot()}) {
+      p.poison();
+      gemm1(p.gemm1_args(), *dot, one);
+      EXPECT_EQ(p.h_scales, scales) << int{end.scale} << " " << int{end.code};
+      for (size_t i = 0; i < values.size(); ++i)
+        ASSERT_LE(std::abs(values[i] - p.h_values[i]), 1) << int{end.scale} << " at " << i;
+    }
+  }
+}
+
+TEST(Gemm2, TakesRowsAtTheEndsOfTheirScales) {
+  for (const End& end : kEnds) {
+    Problem p(3, 160);
+    InlineExecutor one;
+    for (int64_t row = 0; row < 8 * p.ctas; ++row) {
+      plant_row(end, p.h_values.data() + row * p.padded, p.padded);
+      for (int64_t b = 0; b < p.padded / kMxBlock; ++b) {
+        const auto at = static_cast<size_t>(layouts::h_scale_offset(row, b, p.padded));
+        p.h_scales[at] = planted_scale(end, b);
+      }
+    }
+    plant_weights(end, p.padded, p.w2, p.w2_scale);
+    reference::gemm2(p.gemm2_args());
+    const auto want = p.rows;
+    for (const PanelDot* dot : {&kPanelDotPortable, &best_panel_dot()}) {
+      p.rows.assign(p.rows.size(), Bf16{0xFFFF});
+      gemm2(p.gemm2_args(), *dot, one);
+      for (size_t i = 0; i < want.size(); ++i) {
+        ASSERT_LE(std::abs(want[i].bits - p.rows[i].bits), 1)
+            << int{end.scale} << " " << int{end.code} << " at " << i;
+      }
+    }
+  }
+}
+
 // A record is the caller's: whatever it says, nothing outside the tensors is touched (the sanitizers watch).
 TEST(Gemm1, SurvivesAHostileRecord) {
   Problem p(8, 32);

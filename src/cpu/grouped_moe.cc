@@ -15,11 +15,6 @@
 namespace octet::cpu {
 namespace {
 
-// Rows of a route tile by token count: semantics.md section 10, tactics.
-constexpr int64_t route_tile(int64_t tokens) {
-  return tokens >= 2048 ? 128 : tokens >= 512 ? 32 : 8;
-}
-
 // Row `row` of [rows, K] codes and 128x4 scales.
 const uint8_t* stored_row(const StoredRows& s, const uint8_t* codes, const uint8_t* swizzled,
                           int64_t row, uint8_t* scales) {
@@ -78,7 +73,7 @@ struct SortedSlots {
 };
 
 SortedSlots sort_slots(const GroupedMoeArgs& a) {
-  const int64_t tile = route_tile(a.tokens);
+  const int64_t tile = layouts::grouped_tile(a.tokens);
   const int64_t tiles = routing::max_tiles(a.tokens, a.top_k, a.experts, tile);
   std::vector<int32_t> expert(static_cast<size_t>(tiles));
   std::vector<int32_t> limit(static_cast<size_t>(tiles));
@@ -117,7 +112,7 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
   const auto num_rows = std::ssize(slots.row);
   const auto x = uninitialised_floats(a.tokens * a.hidden);
   const auto h = uninitialised_floats(num_rows * a.intermediate);
-  widen_bf16(a.x, a.tokens, a.hidden, a.hidden, x.get(), executor);
+  widen_bf16({a.x, a.tokens, a.hidden}, a.hidden, x.get(), executor);
   std::vector<const float*> x_rows;
   std::vector<float*> h_rows;
   std::vector<Bf16*> y_rows;

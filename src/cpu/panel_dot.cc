@@ -23,7 +23,7 @@ bool has_avx2() {
 #else
 
 bool has_avx2() { return false; }
-const PanelDot kPanelDotAvx2{nullptr, nullptr};
+const PanelDot kPanelDotAvx2{};
 
 #endif
 

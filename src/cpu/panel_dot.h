@@ -4,8 +4,9 @@
 //   out[r * 16 + lane] = sum over k of decode(panel, lane, k) * x[r][k]
 //
 // Weights count with their exact binary32 values (infinite from 2^128 on), x[r] has num_blocks * G floats (zero where the
-// panel has padding): BF16 or MXFP8 numbers, exact. So only accumulation rounds, and its tree is fixed by shape and
-// weights alone, never by the other rows; each instruction set's file says which tree.
+// panel has padding): BF16 or MXFP8 numbers, exact, the latter perhaps held times a power of two (quantize.h). Products are
+// exact but below 2^-149 (docs/numerics.md, ends of the range), so accumulation rounds; its tree is fixed by shape, weights
+// and the row alone, never by the other rows; each instruction set's file says which tree.
 // Truth: reference/layer.h. Bound: docs/numerics.md.
 #pragma once
 
@@ -20,11 +21,15 @@ constexpr int kMaxDotRows = 4;  // activation rows a call takes: what fits the r
 using PanelDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const float* const* x,
                             int num_rows, float* out);
 
-// One instruction set's kernels, by weight format.
+// One weight format's kernels. `exact` multiplies each weight by its scale first, whatever the scale: for rows whose numbers
+// are too small for a kernel that shrinks weights (quantize.h, Hold::kExact); one row a call.
+struct FormatDot {
+  PanelDotFn dot, exact;
+};
+// One instruction set's kernels.
 struct PanelDot {
-  PanelDotFn mxfp4;
-  PanelDotFn nvfp4;
-  PanelDotFn for_format(WeightFormat format) const {
+  FormatDot mxfp4, nvfp4;
+  FormatDot for_format(WeightFormat format) const {
     return format == WeightFormat::kMxfp4 ? mxfp4 : nvfp4;
   }
 };

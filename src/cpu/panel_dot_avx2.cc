@@ -12,9 +12,10 @@
 //
 // Rounding. A block's sum has two accumulators, of its even and of its odd elements (a single chain of fma would wait 4
 // cycles at each step when there is one row); their sum enters the output's accumulator by one fma with the block's
-// scale. The 2^-8 keeps a block's sum of finite activations finite and goes back in with the scale. A block in which a
-// lane's UE8M0 code is above 246 has weights that may be infinite, each on its own: there each weight is multiplied by
-// its scale first. So the tree depends on shape and weights alone.
+// scale. The 2^-8 keeps a block's sum of finite activations finite and goes back in with the scale; a product of an
+// activation below 2^-140 may fall under 2^-149 with it, and the caller takes `exact` for such rows (quantize.h). A block in
+// which a lane's UE8M0 code is above 246 has weights that may be infinite, each on its own: there, and in `exact` always,
+// each weight is multiplied by its scale first. So the tree depends on shape, weights and the row alone.
 #include <immintrin.h>
 
 #include "cpu/panel_dot.h"
@@ -90,6 +91,14 @@ template <int kRows, int kHalves>
 struct Sums {
   __m256 even[kHalves][kRows], odd[kHalves][kRows];
 };
+
+// The scales of lanes 8 * half ... as they are.
+template <WeightFormat kFormat>
+OCTET_INLINE __m256 decode_exact_scales(__m128i codes, int half) {
+  const __m128i eight = half == 0 ? codes : _mm_unpackhi_epi64(codes, codes);
+  if constexpr (kFormat == WeightFormat::kMxfp4) return decode_ue8m0(eight);
+  return _mm256_mul_ps(decode_e4m3(eight), _mm256_set1_ps(kShrink));
+}
 
 // What a weight is multiplied by where its block is not safe.
 template <int kHalves>
@@ -175,13 +184,13 @@ OCTET_INLINE Sums<kRows, kHalves> sum_block(const uint8_t* codes, const Scales& 
 }
 
 // One block into acc[half][row]; kHalves halves from `half` on.
-template <WeightFormat kFormat, int kRows, int kHalves>
+template <WeightFormat kFormat, int kRows, int kHalves, bool kExact>
 OCTET_INLINE void add_block(const uint8_t* scale_codes, const uint8_t* codes, int half,
                             const float* const (&x)[kRows], int64_t k, __m256 (*acc)[kRows]) {
   const __m128i scales = load_scales(scale_codes);
   Sums<kRows, kHalves> sums;
   __m256 factor[kHalves];
-  if (is_safe<kFormat>(scales)) {
+  if (!kExact && is_safe<kFormat>(scales)) {
     sums = sum_block<kFormat, kRows, kHalves>(codes + 32 * half, NoScales{}, x, k);
     OCTET_UNROLL
     for (int h = 0; h < kHalves; ++h) factor[h] = decode_scales<kFormat>(scales, half + h);
@@ -189,7 +198,7 @@ OCTET_INLINE void add_block(const uint8_t* scale_codes, const uint8_t* codes, in
     ExactScales<kHalves> exact;
     OCTET_UNROLL
     for (int h = 0; h < kHalves; ++h) {
-      exact.of[h] = decode_ue8m0(half + h == 0 ? scales : _mm_unpackhi_epi64(scales, scales));
+      exact.of[h] = decode_exact_scales<kFormat>(scales, half + h);
       factor[h] = _mm256_set1_ps(1.0F);
     }
     sums = sum_block<kFormat, kRows, kHalves>(codes + 32 * half, exact, x, k);
@@ -205,7 +214,7 @@ OCTET_INLINE void add_block(const uint8_t* scale_codes, const uint8_t* codes, in
 }
 
 // Up to two rows both halves go together (8 sums); more rows fill the registers with one half.
-template <WeightFormat kFormat, int kRows>
+template <WeightFormat kFormat, int kRows, bool kExact>
 void dot(const uint8_t* panel, int64_t num_blocks, const float* const* rows, float* out) {
   constexpr int kHalves = kRows <= 2 ? 2 : 1;
   const float* x[kRows];
@@ -222,9 +231,9 @@ void dot(const uint8_t* panel, int64_t num_blocks, const float* const* rows, flo
     _mm_prefetch(reinterpret_cast<const char*>(scales + kPrefetchBytes), _MM_HINT_T0);
     for (int64_t b = 0; b < count; ++b) {
       for (int half = 0; half < 2; half += kHalves) {
-        add_block<kFormat, kRows, kHalves>(scales + b * layouts::kPanelRows,
-                                           codes + b * layouts::panel_tile_bytes(kFormat), half, x,
-                                           (first + b) * scale_block(kFormat), acc);
+        add_block<kFormat, kRows, kHalves, kExact>(
+            scales + b * layouts::kPanelRows, codes + b * layouts::panel_tile_bytes(kFormat), half,
+            x, (first + b) * scale_block(kFormat), acc);
       }
     }
   }
@@ -238,12 +247,22 @@ template <WeightFormat kFormat>
 void dot_rows(const uint8_t* panel, int64_t num_blocks, const float* const* x, int num_rows,
               float* out) {
   constexpr void (*kByRows[])(const uint8_t*, int64_t, const float* const*, float*) = {
-      dot<kFormat, 1>, dot<kFormat, 2>, dot<kFormat, 3>, dot<kFormat, 4>};
+      dot<kFormat, 1, false>, dot<kFormat, 2, false>, dot<kFormat, 3, false>,
+      dot<kFormat, 4, false>};
   kByRows[num_rows - 1](panel, num_blocks, x, out);
+}
+
+template <WeightFormat kFormat>
+void dot_exact(const uint8_t* panel, int64_t num_blocks, const float* const* x, int /*num_rows*/,
+               float* out) {
+  dot<kFormat, 1, true>(panel, num_blocks, x, out);
 }
 
 }  // namespace
 
-const PanelDot kPanelDotAvx2{dot_rows<WeightFormat::kMxfp4>, dot_rows<WeightFormat::kNvfp4>};
+const PanelDot kPanelDotAvx2{
+    {dot_rows<WeightFormat::kMxfp4>, dot_exact<WeightFormat::kMxfp4>},
+    {dot_rows<WeightFormat::kNvfp4>, dot_exact<WeightFormat::kNvfp4>},
+};
 
 }  // namespace octet::cpu

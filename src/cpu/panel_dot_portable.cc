@@ -84,6 +84,10 @@ void dot_rows(const uint8_t* panel, int64_t num_blocks, const float* const* x, i
 
 }  // namespace
 
-const PanelDot kPanelDotPortable{dot_rows<WeightFormat::kMxfp4>, dot_rows<WeightFormat::kNvfp4>};
+// Weights are always multiplied by their scales first.
+const PanelDot kPanelDotPortable{
+    {dot_rows<WeightFormat::kMxfp4>, dot_rows<WeightFormat::kMxfp4>},
+    {dot_rows<WeightFormat::kNvfp4>, dot_rows<WeightFormat::kNvfp4>},
+};
 
 }  // namespace octet::cpu

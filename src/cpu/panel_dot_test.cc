@@ -64,7 +64,7 @@ struct Case {
     const float* pointers[kMaxDotRows] = {};
     for (int r = 0; r < rows; ++r) pointers[r] = x[static_cast<size_t>(first + r)].data();
     std::vector<float> out(kMaxDotRows * kPanelRows, std::nanf(""));
-    dot.for_format(format)(panel.data(), blocks, pointers, rows, out.data());
+    dot.for_format(format).dot(panel.data(), blocks, pointers, rows, out.data());
     out.resize(static_cast<size_t>(rows * kPanelRows));
     return out;
   }
@@ -214,6 +214,30 @@ TEST(PanelDot, HoldsActivationsOfAnySize) {
       for (auto& v : c.x[1]) v = formats::bf16_to_f32(formats::bf16_from_f32(v * size));
       c.pack();
       c.expect_right(c.run(*dot, 0, 3), 0);
+    }
+  }
+}
+
+// The least held number beside the largest one: `exact` keeps both (quantize.h, Hold::kExact).
+TEST(PanelDot, ExactKeepsTheSmallestActivationsUnderLargeScales) {
+  for (const PanelDot* dot : kernels()) {
+    for (const WeightFormat format : kFormats) {
+      const bool mx = format == WeightFormat::kMxfp4;
+      Case c(format, 5, 6);
+      for (auto& s : c.scales) s = static_cast<uint8_t>(mx ? 246 : 0x7E);
+      for (int64_t r = 0; r < kPanelRows; ++r) {
+        for (int64_t k = 0; k < c.width(); ++k) c.set_code(r, k, k == 0 ? 0 : mx ? 1 : 5);
+      }
+      std::fill(c.x[0].begin(), c.x[0].end(), 0x1p-144F);
+      c.x[0][0] = 0x1.Cp127F;
+      c.pack();
+      const float* x = c.x[0].data();
+      std::vector<float> got(kPanelRows, std::nanf(""));
+      dot->for_format(format).exact(c.panel.data(), 5, &x, 1, got.data());
+      const double weight = mx ? 0x1p118 : 3.0 * 448.0;
+      for (const float v : got) {
+        EXPECT_EQ(static_cast<double>(v), 0x1p-144 * weight * static_cast<double>(c.width() - 1));
+      }
     }
   }
 }

@@ -58,12 +58,30 @@ void quantize_h_row(const float* h, int64_t width, uint8_t* codes, uint8_t* scal
   }
 }
 
-void dequantize_mxfp8_row(const uint8_t* codes, const uint8_t* scales, int64_t width, float* out) {
+void dequantize_mxfp8_blocks(const uint8_t* codes, const uint8_t* scales, int64_t width,
+                             float* out) {
   for (int64_t first = 0; first < width; first += kMxBlock) {
-    const float scale = formats::ue8m0_to_f32(scales[first / kMxBlock]) * kMxfp8Hold;
+    const uint8_t code = scales[first / kMxBlock];
+    const float scale = formats::ue8m0_to_f32(code) * (code < kHeldFrom ? 1.0F : kMxfp8Hold);
     const int64_t end = std::min(first + kMxBlock, width);
     for (int64_t c = first; c < end; ++c) out[c] = formats::e4m3_to_f32(codes[c]) * scale;
   }
+}
+
+Hold settle_mxfp8_row(const uint8_t* scales, int64_t width, float* row) {
+  const int64_t blocks = ceil_div(width, kMxBlock);
+  if (std::none_of(scales, scales + blocks, [](uint8_t code) { return code >= kHeldFrom; }))
+    return Hold::kNone;
+  Hold hold = Hold::kHeld;
+  for (int64_t b = 0; b < blocks; ++b) {
+    if (scales[b] >= kHeldFrom) continue;
+    float* const from = row + b * kMxBlock;
+    float* const end = row + std::min((b + 1) * kMxBlock, width);
+    if (scales[b] < kExactBelow && std::any_of(from, end, [](float v) { return v != 0; }))
+      hold = Hold::kExact;
+    std::for_each(from, end, [](float& v) { v *= kMxfp8Hold; });
+  }
+  return hold;
 }
 
 void mxfp8_quantize(const QuantizeArgs& a, Executor& executor) {

@@ -214,12 +214,12 @@ TEST(DequantizeMxfp8, IsExactForEveryCodeAndScale) {
     for (size_t c = 0; c < 256; ++c) codes[c] = static_cast<uint8_t>(c);
     const Bytes scales(8, static_cast<uint8_t>(scale));
     std::vector<float> out(256, kNan);
-    dequantize_mxfp8_row(codes.data(), scales.data(), 256, out.data());
+    dequantize_mxfp8_blocks(codes.data(), scales.data(), 256, out.data());
     for (size_t c = 0; c < 256; ++c) {
       const bool nan = scale == 255 || (c & 0x7F) == 0x7F;
       const double want =
           std::ldexp(static_cast<double>(formats::e4m3_to_f32(codes[c])), scale - 127) *
-          static_cast<double>(kMxfp8Hold);
+          static_cast<double>(scale < kHeldFrom ? 1.0F : kMxfp8Hold);
       ASSERT_EQ(std::isnan(out[c]), nan) << scale << " " << c;
       if (nan) continue;
       ASSERT_EQ(static_cast<double>(out[c]), want) << scale << " " << c;
@@ -230,10 +230,38 @@ TEST(DequantizeMxfp8, IsExactForEveryCodeAndScale) {
 TEST(DequantizeMxfp8, TakesAShortLastBlock) {
   const Bytes codes(40, 0x38), scales = {127, 128};
   std::vector<float> out(41, -1.0F);
-  dequantize_mxfp8_row(codes.data(), scales.data(), 40, out.data());
-  EXPECT_EQ(out[31], kMxfp8Hold);
-  EXPECT_EQ(out[39], 2 * kMxfp8Hold);
+  dequantize_mxfp8_blocks(codes.data(), scales.data(), 40, out.data());
+  EXPECT_EQ(out[31], 1);
+  EXPECT_EQ(out[39], 2);
   EXPECT_EQ(out[40], -1.0F);
+}
+
+TEST(SettleMxfp8, BringsARowToOneHoldByItsOwnCodes) {
+  struct Row {
+    std::vector<uint8_t> scales;
+    uint8_t first_block;  // its E4M3 codes; the others are 1.0
+    Hold want;
+  };
+  const Row kRows[] = {
+      {{0, 127, 191}, 0x01, Hold::kNone},      {{0, 127, 192}, 0x01, Hold::kExact},
+      {{3, 127, 254}, 0x80 | 1, Hold::kExact}, {{0, 127, 254}, 0x80, Hold::kHeld},  // -0
+      {{4, 127, 254}, 0x01, Hold::kHeld},      {{246, 247, 254}, 0x7E, Hold::kHeld},
+  };
+  for (const Row& row : kRows) {
+    Bytes codes(90, 0x38);  // the last block is short
+    std::fill_n(codes.begin(), 32, row.first_block);
+    std::vector<float> out(91, -1.0F);
+    dequantize_mxfp8_blocks(codes.data(), row.scales.data(), 90, out.data());
+    EXPECT_EQ(settle_mxfp8_row(row.scales.data(), 90, out.data()), row.want);
+    const double hold = row.want == Hold::kNone ? 1.0 : static_cast<double>(kMxfp8Hold);
+    for (size_t c = 0; c < 90; ++c) {
+      EXPECT_EQ(static_cast<double>(out[c]),
+                std::ldexp(static_cast<double>(formats::e4m3_to_f32(codes[c])) * hold,
+                           row.scales[c / 32] - 127))
+          << c;
+    }
+    EXPECT_EQ(out[90], -1.0F);
+  }
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace octet::layouts {
 
 constexpr int64_t kGroupRows = 64;
 
-// Rows of a route tile in grouped_moe, by the number of tokens: what sizes its y.
+// Rows of a route tile in grouped_moe, by the number of tokens: what sizes its y and orders its rows. semantics.md section
+// 10, tactics.
 constexpr int64_t grouped_tile(int64_t tokens) {
   return tokens >= 2048 ? 128 : tokens >= 512 ? 32 : 8;
 }

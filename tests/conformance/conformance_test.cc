@@ -90,6 +90,32 @@ std::vector<Bf16> row_of(const std::vector<Bf16>& y, int64_t row, int64_t hidden
   return {y.begin() + row * hidden, y.begin() + (row + 1) * hidden};
 }
 
+// Rows whose MXFP8 scale codes are 1 to 3 or 250, or both in one row; a limit keeps h finite.
+TEST_P(EveryKernel, TakesRowsAtTheEndsOfTheirScales) {
+  const KernelCase c{.kernel = &kernel(), .seed = 2};
+  CaseLayer layer(c);
+  Rows rows = layer.rows(c);
+  const auto times = [&](int64_t row, int64_t first, int64_t count, float by) {
+    for (int64_t i = row * c.hidden + first; i < row * c.hidden + first + count; ++i) {
+      Bf16& v = rows.x[static_cast<size_t>(i)];
+      v = formats::bf16_from_f32(formats::bf16_to_f32(v) * by);
+    }
+  };
+  times(0, 0, c.hidden, 0x1p-118F);
+  times(1, 0, c.hidden, 0x1p122F);
+  times(2, 0, 32, 0x1p122F);
+  times(2, 32, c.hidden - 32, 0x1p-118F);
+  InlineExecutor one;
+  const std::vector<Bf16> y = layer.run(rows, one);
+  const reference::Worst worst = layer.compare(rows, y);
+  EXPECT_EQ(worst.num_outside, 0) << c.text();
+  for (int64_t row = 0; row < rows.count(); ++row) {
+    Rows alone{.x = {}, .ids = {}, .weights = {}, .top_k = rows.top_k};
+    append_row(rows, row, alone);
+    EXPECT_EQ(layer.run(alone, one), row_of(y, row, c.hidden)) << c.text() << ": row " << row;
+  }
+}
+
 TEST_P(EveryKernel, GivesARowTheSameBytesAloneAndAtEveryPlaceAmongOthers) {
   for (const Slice& slice : {Slice{80, 0}, Slice{40, 8}}) {
     const KernelCase c{.kernel = &kernel(),
