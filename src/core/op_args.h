@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arguments of every operation, once for all backends: named fields with dtype and [shape]. All tensors are
-// row-major and contiguous, checked by whoever fills the struct (dispatch/operations.cc); outputs are caller's memory.
+// row-major and contiguous, checked by whoever fills the struct (dispatch/op_*.cc); outputs are caller's memory.
 // What an operation computes: semantics.md, by the section given.
 #pragma once
 
@@ -35,7 +35,7 @@ struct TopkArgs {
   int64_t tokens, experts;
   RouterSpec router;
   const float* bias = nullptr;     // [E]; dsv4, deepseek_v3
-  const float* bias_vl = nullptr;  // [E] or null
+  const float* bias_vl = nullptr;  // [E] or null; dsv4, hash
   TokenIds input_ids;              // [T] or null; with bias_vl, and for hash
   const int32_t* table = nullptr;  // [vocab, k]; hash. Ids in the table are in [0, E)
   int64_t vocab = 0;
@@ -143,9 +143,9 @@ struct GroupedMoeArgs {
   const uint8_t* w2_sf;     // [E, scale_bytes(128x4, H, I/16)] e4m3
   const float* w2_alpha;    // [E]
   int64_t tokens, top_k, experts, hidden, intermediate;
-  Precision precision = Precision::kFast;
-  Bf16* y;                        // [route_slots, H]; rows without a slot are not written
-  int32_t* expanded_to_permuted;  // [T, k]
+  Precision precision = Precision::kFast;  // no kernel makes a difference yet
+  Bf16* y;                                 // [route_slots, H]; rows without a slot are not written
+  int32_t* expanded_to_permuted;           // [T, k]
 };
 
 // dequantize: element * block scale * factor, one rounding at the factor. sections 1 and 2.

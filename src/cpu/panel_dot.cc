@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/panel_dot.h"
 
+#include <algorithm>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -27,6 +29,18 @@ const PanelDot kPanelDotAvx2{};
 
 #endif
 
-const PanelDot& best_panel_dot() { return has_avx2() ? kPanelDotAvx2 : kPanelDotPortable; }
+std::span<const IsaInfo> isas() {
+  static constexpr IsaInfo kIsas[] = {
+#define OCTET_ISA(name, runs_on, which_has, here) \
+  {runs_on, which_has, [] { return here; }, &kPanelDot##name},
+#include "cpu/isa.inc"
+#undef OCTET_ISA
+  };
+  return kIsas;
+}
+
+const PanelDot& best_panel_dot() {
+  return *std::ranges::find_if(isas(), [](const IsaInfo& isa) { return isa.is_here(); })->dot;
+}
 
 }  // namespace octet::cpu

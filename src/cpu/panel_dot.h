@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "core/shape.h"
 
@@ -35,13 +37,23 @@ struct PanelDot {
 };
 
 // NOLINTBEGIN(readability-identifier-naming): constants, though not constexpr here
-extern const PanelDot kPanelDotPortable;  // any machine
-extern const PanelDot kPanelDotAvx2;      // x86-64 with AVX2 and FMA; null functions elsewhere
+// One for each instruction set; null functions where the compiler's target has no such instructions.
+#define OCTET_ISA(name, runs_on, which_has, here) extern const PanelDot kPanelDot##name;
+#include "cpu/isa.inc"
+#undef OCTET_ISA
 // NOLINTEND(readability-identifier-naming)
 
 // Whether this machine has AVX2 and FMA.
 bool has_avx2();
-// The best of the two here.
+
+// A row of isa.inc.
+struct IsaInfo {
+  std::string_view runs_on, which_has;
+  bool (*is_here)();
+  const PanelDot* dot;
+};
+std::span<const IsaInfo> isas();
+// The best that this machine has.
 const PanelDot& best_panel_dot();
 
 }  // namespace octet::cpu

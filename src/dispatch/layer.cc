@@ -89,24 +89,32 @@ LayerSpec spec_of(const PreparedBinding& b) {
   return s;
 }
 
-Problem problem_of(const LayerSpec& spec, const LayerOptions& options) {
-  return {.spec = spec, .tokens = 0, .backend = options.backend, .kernel = options.kernel};
+Problem problem_in(WeightOrder order, const LayerSpec& spec, const LayerOptions& options) {
+  return {.spec = spec,
+          .tokens = 0,
+          .backend = options.backend,
+          .kernel = options.kernel,
+          .order = order,
+          .rows = options.rows};
 }
 
 }  // namespace
+
+Problem problem_of(const checkpoint::LayerTensors& tensors, const LayerOptions& options) {
+  const WeightOrder order = tensors.packed ? WeightOrder::kPacked : WeightOrder::kCheckpoint;
+  return problem_in(order, tensors.spec, options);
+}
 
 Result<Layer> Layer::load(const checkpoint::LayerTensors& tensors, const LayerOptions& options,
                           Executor& executor, const Progress& progress) {
   auto impl = std::make_shared<Impl>();
   impl->spec = tensors.spec;
-  OCTET_ASSIGN_OR_RETURN(impl->selection, select_or_refuse(problem_of(tensors.spec, options)));
+  OCTET_ASSIGN_OR_RETURN(impl->selection, select_or_refuse(problem_of(tensors, options)));
   OCTET_RETURN_IF_ERROR(check_tensors(tensors));
+  impl->expert_bytes = tensors.expert_bytes();
   own_gate(tensors.gate, *impl);
   if (!impl->is_reference()) {
     OCTET_RETURN_IF_ERROR(load_panels(tensors, executor, progress, *impl));
-  } else if (tensors.packed) {
-    return unsupported(fmt::format("{} reads a checkpoint's own order, the layer is packed",
-                                   impl->selection.kernel->name));
   } else {
     impl->experts = tensors.experts;
     impl->keep = tensors.keep;
@@ -121,12 +129,10 @@ Result<Layer> Layer::bind(const PreparedBinding& binding, const LayerOptions& op
   OCTET_RETURN_IF_ERROR(layouts::check_weights(t, binding.top_k, binding.intermediate));
   auto impl = std::make_shared<Impl>();
   impl->spec = spec_of(binding);
+  impl->expert_bytes = layouts::expert_weight_bytes(impl->spec, 0);
   impl->is_bound = true;
-  OCTET_ASSIGN_OR_RETURN(impl->selection, select_or_refuse(problem_of(impl->spec, options)));
-  if (impl->is_reference()) {
-    return unsupported(fmt::format("{} reads a checkpoint's own order, the tensors are prepared",
-                                   impl->selection.kernel->name));
-  }
+  OCTET_ASSIGN_OR_RETURN(impl->selection,
+                         select_or_refuse(problem_in(WeightOrder::kPrepared, impl->spec, options)));
   impl->source = std::make_unique<cpu::PreparedPanels>(
       cpu::PreparedPanels::Tensors{.w13 = t.w13.as<uint8_t>(),
                                    .w13_scale = t.w13_scale.as<uint8_t>(),
@@ -145,9 +151,7 @@ Result<Layer> Layer::bind(const PreparedBinding& binding, const LayerOptions& op
 const LayerSpec& Layer::spec() const { return impl_->spec; }
 const Selection& Layer::selection() const { return impl_->selection; }
 int64_t Layer::resident_bytes() const { return impl_->resident_bytes; }
-int64_t Layer::weight_bytes() const {
-  return impl_->spec.local_experts * expert_weight_bytes(impl_->spec);
-}
+int64_t Layer::weight_bytes() const { return impl_->spec.local_experts * impl_->expert_bytes; }
 
 int64_t Layer::bytes_read(const int32_t* topk_ids, int64_t num_slots) const {
   std::vector<bool> is_read(static_cast<size_t>(spec().local_experts));
@@ -155,7 +159,7 @@ int64_t Layer::bytes_read(const int32_t* topk_ids, int64_t num_slots) const {
     const int64_t e = int64_t{topk_ids[i]} - spec().first_expert;
     if (e >= 0 && e < spec().local_experts) is_read[static_cast<size_t>(e)] = true;
   }
-  return std::count(is_read.begin(), is_read.end(), true) * expert_weight_bytes(spec());
+  return std::count(is_read.begin(), is_read.end(), true) * impl_->expert_bytes;
 }
 
 int64_t Layer::workspace_bytes(int64_t tokens, int64_t top_k, int num_threads) const {

@@ -5,7 +5,8 @@
 //   bind(prepared tensors)    keeps the caller's pointers; values may change between calls, addresses may not
 //   run(args, executor)       router ──► experts ──► finalize, or the unfinalized rows
 //
-// Immutable after load: calls with different workspaces may run concurrently. A call allocates nothing.
+// Immutable after load: calls with different workspaces may run concurrently. A call allocates nothing and runs on the executor
+// it is given; but for the reference, which takes memory as it likes and runs on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,11 @@ namespace octet::dispatch {
 struct LayerOptions {
   Backend backend = Backend::kAuto;
   std::string kernel = {};  // forces one of the table; empty: the best
+  bool rows = false;  // calls will want rows or intermediates, which the reference does not have
 };
+
+// What load() asks the table of kernels.
+Problem problem_of(const checkpoint::LayerTensors& tensors, const LayerOptions& options);
 
 struct PreparedBinding {
   layouts::PreparedTensors tensors;

@@ -35,18 +35,14 @@ struct LayerData {
   std::vector<Tensor> owned;
   std::shared_ptr<const void> keep;  // what views outside point into
   int64_t resident_bytes = 0;
+  int64_t expert_bytes = 0;  // layouts::expert_weight_bytes
 
   bool is_reference() const { return selection.kernel->isa == Isa::kReference; }
+  // Of a CPU kernel.
   const cpu::PanelDot& dot() const {
-    return selection.kernel->isa == Isa::kAvx2 ? cpu::kPanelDotAvx2 : cpu::kPanelDotPortable;
+    return *cpu::isas()[static_cast<size_t>(selection.kernel->isa)].dot;
   }
 };
-
-// Codes and scales of one expert, padding not counted.
-constexpr int64_t expert_weight_bytes(const LayerSpec& spec) {
-  const int64_t elems = 3 * spec.hidden * spec.intermediate;
-  return elems / 2 + elems / scale_block(spec.weights);
-}
 
 // Fills `source` with panels packed from `tensors` by all threads, or lying in its packed file.
 Status load_panels(const checkpoint::LayerTensors& tensors, Executor& executor,

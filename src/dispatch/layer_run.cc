@@ -9,6 +9,8 @@
 #include "dispatch/layer_data.h"
 #include "formats/bf16.h"
 #include "reference/layer.h"
+#include "reference/reference.h"
+#include "reference/routing.h"
 #include "routing/topk.h"
 
 namespace octet::dispatch {
@@ -158,26 +160,47 @@ void copy_given(const LayerCall& call, int64_t slots, const Pieces& p) {
   std::copy_n(call.given_weights, slots, p.weights);
 }
 
+void run_gate(const LayerData& layer, const LayerCall& call, float* logits, Executor& executor) {
+  gate_logits({.x = call.x,
+               .weight = layer.gate.weight,
+               .logit_bias = layer.gate.logit_bias,
+               .tokens = call.tokens,
+               .hidden = layer.spec.hidden,
+               .experts = layer.spec.experts,
+               .round_to_bf16 = layer.spec.router.kind == RouterKind::kFlint,
+               .logits = logits},
+              executor);
+}
+
+void run_reference_gate(const LayerData& layer, const LayerCall& call, float* logits) {
+  const std::vector<reference::Span> made =
+      reference::gate_logits({.x = call.x,
+                              .weight = layer.gate.weight,
+                              .logit_bias = layer.gate.logit_bias,
+                              .tokens = call.tokens,
+                              .hidden = layer.spec.hidden,
+                              .experts = layer.spec.experts,
+                              .round_to_bf16 = layer.spec.router.kind == RouterKind::kFlint});
+  std::transform(made.begin(), made.end(), logits,
+                 [](const reference::Span& s) { return static_cast<float>(s.value); });
+}
+
 void route(const LayerData& layer, const LayerCall& call, const Pieces& p, Executor& executor) {
   const int64_t num_logits = call.tokens * layer.spec.experts;
   TopkArgs args = topk_args(layer, call);
   if (call.logits == nullptr) {
-    gate_logits({.x = call.x,
-                 .weight = layer.gate.weight,
-                 .logit_bias = layer.gate.logit_bias,
-                 .tokens = call.tokens,
-                 .hidden = layer.spec.hidden,
-                 .experts = layer.spec.experts,
-                 .round_to_bf16 = layer.spec.router.kind == RouterKind::kFlint,
-                 .logits = p.logits},
-                executor);
+    if (layer.is_reference()) {
+      run_reference_gate(layer, call, p.logits);
+    } else {
+      run_gate(layer, call, p.logits, executor);
+    }
     args.logits = p.logits;
   } else if (call.logits_out != nullptr && call.logits_out != call.logits) {
     std::copy_n(call.logits, num_logits, call.logits_out);
   }
   args.topk_ids = p.ids;
   args.topk_weights = p.weights;
-  cpu::topk(args, executor);
+  layer.is_reference() ? reference::topk(args) : cpu::topk(args, executor);
 }
 
 void run_reference(const LayerData& layer, const LayerCall& call, const Pieces& p, int64_t top_k) {

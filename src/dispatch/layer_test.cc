@@ -297,10 +297,40 @@ TEST(Layer, ReferenceKernelAnswersInsideItsOwnIntervalAndHasNoRows) {
             Code::kUnsupported);
 }
 
+TEST(Layer, TheReferenceMakesItsLogitsInFloat64) {
+  const Fixture f;
+  InlineExecutor one;
+  const Answer a = run(f.load({.backend = Backend::kReference}), f.call(), one);
+  ASSERT_TRUE(a.status.ok()) << a.status.why;
+  for (int64_t i = 0; i < kTokens * f.spec.experts; ++i) {
+    const int64_t e = i % f.spec.experts;
+    double sum = 0;
+    for (int64_t c = 0; c < f.spec.hidden; ++c) {
+      const auto at = static_cast<size_t>(i / f.spec.experts * f.spec.hidden + c);
+      sum += static_cast<double>(formats::bf16_to_f32(f.x[at])) *
+             static_cast<double>(f.gate.weight.as<float>()[e * f.spec.hidden + c]);
+    }
+    sum += static_cast<double>(f.gate.logit_bias.as<float>()[e]);
+    EXPECT_EQ(a.logits[static_cast<size_t>(i)], static_cast<float>(sum)) << i;
+  }
+}
+
+TEST(Layer, IsRefusedWhenItIsLoadedIfItsCallsWillWantRowsOfTheReference) {
+  const Fixture f;
+  InlineExecutor one;
+  const checkpoint::LayerTensors tensors{.spec = f.spec, .gate = f.gate, .experts = f.made.experts};
+  const Status s =
+      Layer::load(tensors, {.backend = Backend::kReference, .rows = true}, one).status();
+  EXPECT_EQ(s.code, Code::kUnsupported);
+  EXPECT_NE(s.why.find("has y only"), std::string::npos) << s.why;
+  EXPECT_TRUE(Layer::load(tensors, {.rows = true}, one).ok());
+}
+
 TEST(Layer, CountsBytesOfDistinctLocalExperts) {
   Fixture f;
   const Layer layer = f.load();
-  const int64_t expert = 3 * 64 * 48 / 2 + 3 * 64 * 48 / 32;
+  // The 48 columns of `down` take two scales a row: a block that is cut counts whole.
+  const int64_t expert = 3 * 64 * 48 / 2 + 2 * 48 * 64 / 32 + 64 * 2;
   const std::vector<int32_t> ids = {0, 1, 1, 0, -1, 7};  // 7 is another rank's
   EXPECT_EQ(layer.bytes_read(ids.data(), std::ssize(ids)), 2 * expert);
   EXPECT_EQ(layer.weight_bytes(), 5 * expert);

@@ -58,21 +58,27 @@ Result<RouterSpec> router_spec(OpCall& call) {
 // The tensors that the router of `a` reads beside the logits.
 Status add_router_tensors(OpCall& call, TopkArgs& a) {
   const bool is_dsv4 = a.router.kind == RouterKind::kDsv4;
+  const bool is_hash = a.router.kind == RouterKind::kHash;
   if (is_dsv4 || a.router.kind == RouterKind::kDeepseekV3) {
     OCTET_ASSIGN_OR_RETURN(const TensorView bias, call.need("bias", {Dtype::kF32}, {a.experts}));
     a.bias = bias.as<float>();
   }
-  if (is_dsv4 && call.has("bias_vl")) {
+  if ((is_dsv4 || is_hash) && call.has("bias_vl")) {
     OCTET_ASSIGN_OR_RETURN(const TensorView bias_vl,
                            call.need("bias_vl", {Dtype::kF32}, {a.experts}));
     a.bias_vl = bias_vl.as<float>();
   }
-  if (a.router.kind == RouterKind::kHash) {
+  if (is_hash) {
     OCTET_ASSIGN_OR_RETURN(const TensorView table,
                            call.need("table", {Dtype::kI32}, {"vocab", "k"}));
     a.table = table.as<int32_t>();
     a.vocab = table.dim(0);
-    a.router.top_k = table.dim(1);
+    OCTET_ASSIGN_OR_RETURN(a.router.top_k,
+                           call.integer("top_k", {1, routing::kMaxTopK}, table.dim(1)));
+    if (a.router.top_k != table.dim(1)) {
+      return invalid_argument(fmt::format("top_k {}, want {}: table is {}", a.router.top_k,
+                                          table.dim(1), to_string(table.dims)));
+    }
   }
   if (a.bias_vl != nullptr || a.table != nullptr) {
     OCTET_ASSIGN_OR_RETURN(const TensorView ids,

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/nearest.h"
+#include "core/printable.h"
 
 namespace octet::dispatch {
 namespace {
@@ -87,13 +88,6 @@ bool is_number(std::string_view s) {
     if (digits() == 0) return false;
   }
   return i == s.size();
-}
-
-// Printable, so that a message stays one line.
-std::string shown(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, 60)) out += c < ' ' || c > '~' ? '?' : c;
-  return text.size() > 60 ? out + "..." : out;
 }
 
 }  // namespace

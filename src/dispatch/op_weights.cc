@@ -158,6 +158,9 @@ Status op_check_weights(OpCall& call) {
   OCTET_ASSIGN_OR_RETURN(const int64_t top_k,
                          call.integer("top_k", {1, layouts::kPreparedMaxTopK}, 6));
   OCTET_ASSIGN_OR_RETURN(const int64_t i, call.integer("intermediate", {1, kMaxSize}));
+  if (call.is_reference()) {
+    return reference::check_weights({t.w13, t.w13_scale, t.w2, t.w2_scale, t.clamp, top_k, i});
+  }
   return layouts::check_weights(t, top_k, i);
 }
 

@@ -35,6 +35,18 @@ TEST(Operations, RefuseWhatDoesNotExistWithTheNearestName) {
                  {"layout 4x4", "linear, 128x4 or 8x4"}, "layout");
 }
 
+TEST(Operations, RefuseATopKThatIsNotTheTables) {
+  Inputs in = front_inputs();
+  in.i32("table", {3, 2}, {0, 1, 2, 3, 4, 5});
+  in.i32("input_ids", {kTokens}, {0, 1, 2});
+  for (const char* op : {"topk", "front"}) {
+    EXPECT_TRUE(in.run(op, {{"router", "hash"}}).ok()) << "top_k is the table's";
+    EXPECT_TRUE(in.run(op, {{"router", "hash"}, {"top_k", "2"}}).ok());
+    expect_refused(in.run(op, {{"router", "hash"}, {"top_k", "4"}}), Code::kInvalidArgument,
+                   {"top_k 4, want 2: table is [3, 2]"}, op);
+  }
+}
+
 TEST(Operations, NameTheTwinOfAMissingTensor) {
   Inputs in = chain_inputs();
   in.rename("x_quant", "x_qant");

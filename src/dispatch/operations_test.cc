@@ -125,5 +125,25 @@ TEST(Operations, TakeIdsOfEitherWidth) {
   EXPECT_EQ(got.at("permuted").as<int32_t>()[5], -1) << "2^32 is no expert 0";
 }
 
+TEST(Operations, HashRowsOfImagesGoByBiasVl) {
+  Inputs in = front_inputs();
+  in.i32("table", {3, 2}, {0, 1, 2, 3, 4, 5});
+  in.f32("bias_vl", {kExperts});
+  in["bias_vl"].as<float>()[31] = 90;
+  in["bias_vl"].as<float>()[7] = 80;
+  in.i32("input_ids", {kTokens}, {1, 102, 2});  // 102 is an image and no row of the table
+  for (const Backend backend : {Backend::kCpu, Backend::kReference}) {
+    for (const char* op : {"topk", "front"}) {
+      const auto out = in.run(op, {{"router", "hash"}, {"image_sentinel_lo", "100"}}, backend);
+      ASSERT_TRUE(out.ok()) << out.status().why;
+      const int32_t* ids = out->at("topk_ids").as<int32_t>();
+      EXPECT_EQ(std::vector<int32_t>(ids, ids + 6), (std::vector<int32_t>{2, 3, 31, 7, 4, 5}));
+    }
+    // No row is an image: the table has no row 102.
+    const auto none = in.run("topk", {{"router", "hash"}}, backend);
+    EXPECT_EQ(none.status().why, "input_ids: row 1 is 102, want 0..2");
+  }
+}
+
 }  // namespace
 }  // namespace octet::dispatch

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "checkpoint/shard.h"
 #include "core/nearest.h"
 #include "cpu/panel_dot.h"
 
@@ -37,8 +38,6 @@ constexpr Kernel kKernels[] = {
 #undef OCTET_KERNEL
 };
 
-constexpr int64_t kLeastIntermediate = 16;  // columns of the narrowest tensor-parallel slice
-
 bool is_asked_for(Isa isa, Backend backend) {
   switch (backend) {
     case Backend::kAuto:
@@ -65,8 +64,9 @@ std::string layer_refusal(const Kernel& kernel, const LayerSpec& spec) {
   if (spec.hidden < kMxBlock || spec.hidden % kMxBlock != 0) {
     return fmt::format("hidden {} is not a multiple of {}", spec.hidden, kMxBlock);
   }
-  if (spec.intermediate < kLeastIntermediate) {
-    return fmt::format("intermediate {}, want at least {}", spec.intermediate, kLeastIntermediate);
+  if (spec.intermediate < checkpoint::kMinSliceColumns) {
+    return fmt::format("intermediate {}, want at least {}", spec.intermediate,
+                       checkpoint::kMinSliceColumns);
   }
   if (spec.local_experts < 1 || spec.first_expert < 0 ||
       spec.first_expert > spec.experts - spec.local_experts) {
@@ -76,21 +76,31 @@ std::string layer_refusal(const Kernel& kernel, const LayerSpec& spec) {
   return {};
 }
 
-std::string_view shown(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx2:
-      return "CPU with AVX2 and FMA";
-    case Isa::kPortable:
-      return "any CPU";
-    case Isa::kReference:
-      return "reference, float64";
+const cpu::IsaInfo& info_of(Isa cpu_isa) { return cpu::isas()[static_cast<size_t>(cpu_isa)]; }
+
+std::string_view runs_on(Isa isa) {
+  return isa == Isa::kReference ? "reference, float64" : info_of(isa).runs_on;
+}
+
+// The reference reads views of a checkpoint's tensors and makes y alone.
+std::string reference_refusal(const Problem& problem) {
+  if (problem.order == WeightOrder::kPacked) {
+    return "reads a checkpoint's own order, the layer is packed";
   }
-  return "";
+  if (problem.order == WeightOrder::kPrepared) {
+    return "reads a checkpoint's own order, the tensors are prepared";
+  }
+  return problem.rows ? "has y only, no rows and no intermediates" : "";
 }
 
 }  // namespace
 
 std::span<const Kernel> kernels() { return kKernels; }
+
+std::string machine_refusal(Isa isa) {
+  if (isa == Isa::kReference || info_of(isa).is_here()) return {};
+  return fmt::format("this machine has no {}", info_of(isa).which_has);
+}
 
 std::string refusal(const Kernel& kernel, const Problem& problem) {
   if (!problem.kernel.empty() && problem.kernel != kernel.name) {
@@ -100,8 +110,11 @@ std::string refusal(const Kernel& kernel, const Problem& problem) {
   if (!is_asked_for(kernel.isa, problem.backend)) {
     return fmt::format("not asked for: --backend {}", name_of(problem.backend));
   }
-  if (kernel.isa == Isa::kAvx2 && !cpu::has_avx2()) return "this machine has no AVX2 and FMA";
+  if (std::string why = machine_refusal(kernel.isa); !why.empty()) return why;
   if (std::string why = layer_refusal(kernel, problem.spec); !why.empty()) return why;
+  if (kernel.isa == Isa::kReference) {
+    if (std::string why = reference_refusal(problem); !why.empty()) return why;
+  }
   if (kernel.max_tokens > 0 && problem.tokens > kernel.max_tokens) {
     return fmt::format("{} tokens, want at most {}", problem.tokens, kernel.max_tokens);
   }
@@ -161,7 +174,7 @@ std::string kernels_markdown() {
       "|---|---|---|---|---|---|\n";
   for (const Kernel& k : kKernels) {
     text +=
-        fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", k.name, shown(k.isa),
+        fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", k.name, runs_on(k.isa),
                     name_of(k.activations), name_of(k.weights),
                     k.max_tokens == 0 ? "any" : fmt::format("up to {}", k.max_tokens), k.checked);
   }

@@ -23,8 +23,15 @@ std::string_view name_of(Backend backend);
 
 namespace octet::dispatch {
 
-// What a kernel runs on. kSm90 and later come with their backends.
-enum class Isa : uint8_t { kAvx2, kPortable, kReference };
+// What a kernel runs on: cpu/isa.inc, then the reference. kSm90 and later come with their backends.
+enum class Isa : uint8_t {
+#define OCTET_ISA(name, runs_on, which_has, here) k##name,
+#include "cpu/isa.inc"
+#undef OCTET_ISA
+  kReference
+};
+// Empty if this machine has it: "this machine has no AVX2 and FMA".
+std::string machine_refusal(Isa isa);
 
 struct Kernel {
   std::string_view name;
@@ -38,11 +45,16 @@ struct Kernel {
 // kernels.inc, in order.
 std::span<const Kernel> kernels();
 
+// How the weights lie when the layer is made.
+enum class WeightOrder : uint8_t { kCheckpoint, kPacked, kPrepared };
+
 struct Problem {
   LayerSpec spec;
   int64_t tokens = 0;  // 0: any number
   Backend backend = Backend::kAuto;
   std::string kernel = {};  // a name forces it; empty: the best
+  WeightOrder order = WeightOrder::kCheckpoint;
+  bool rows = false;  // calls will want rows or intermediates, not y alone
 };
 
 // Empty if the kernel takes the problem, else why not: value found, value wanted.

@@ -72,6 +72,32 @@ TEST(Select, HonoursBackendAndKernel) {
   EXPECT_EQ(why_not(select(p), p.kernel), "backend cuda is not built in this library");
 }
 
+TEST(Select, TheReferenceTakesACheckpointsOwnOrderAndMakesYAlone) {
+  Problem p = small_problem();
+  p.backend = Backend::kReference;
+  const auto why = [&] { return why_not(select(p), "experts_bf16_mxfp4_reference"); };
+  p.order = WeightOrder::kPacked;
+  EXPECT_EQ(select(p).kernel, nullptr);
+  EXPECT_EQ(why(), "reads a checkpoint's own order, the layer is packed");
+  p.order = WeightOrder::kPrepared;
+  EXPECT_EQ(why(), "reads a checkpoint's own order, the tensors are prepared");
+  p.order = WeightOrder::kCheckpoint;
+  p.rows = true;
+  EXPECT_EQ(why(), "has y only, no rows and no intermediates");
+  p.backend = Backend::kCpu;
+  p.order = WeightOrder::kPacked;
+  EXPECT_NE(select(p).kernel, nullptr) << "panels have rows and read every order";
+}
+
+TEST(Select, EveryInstructionSetHasARowOfItsTable) {
+  EXPECT_EQ(std::ssize(cpu::isas()), static_cast<int64_t>(Isa::kReference));
+  EXPECT_EQ(machine_refusal(Isa::kPortable), "");
+  EXPECT_EQ(machine_refusal(Isa::kReference), "");
+  EXPECT_EQ(machine_refusal(Isa::kAvx2), cpu::has_avx2() ? "" : "this machine has no AVX2 and FMA");
+  EXPECT_EQ(&cpu::best_panel_dot(),
+            cpu::has_avx2() ? &cpu::kPanelDotAvx2 : &cpu::kPanelDotPortable);
+}
+
 TEST(Select, RefusesWithEveryCandidatesReason) {
   Problem p = small_problem();
   p.spec.hidden = 40;

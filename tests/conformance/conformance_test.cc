@@ -23,9 +23,8 @@ constexpr Slice kSlices[] = {{16, 0},  {21, 3}, {24, 0},  {32, 0}, {40, 8},
 class EveryKernel : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    if (kernel().isa == dispatch::Isa::kAvx2 && !cpu::has_avx2()) {
-      GTEST_SKIP() << "this machine has no AVX2 and FMA";
-    }
+    const std::string why = dispatch::machine_refusal(kernel().isa);
+    if (!why.empty()) GTEST_SKIP() << why;
   }
   static const dispatch::Kernel& kernel() {
     return dispatch::kernels()[static_cast<size_t>(GetParam())];
