@@ -64,6 +64,13 @@ TEST(CommandLine, MistypedNamesGetTheNearest) {
   expect_misuse({"explain", "--kernel", "experts_bf16_mxfp4_avx"}, {"experts_bf16_mxfp4_avx2"});
 }
 
+TEST(CommandLine, NamesFromUsersComeOutPrintable) {
+  expect_misuse({"r\nn\x1b[31mu"}, {"no verb 'r?n?[31mu'"});
+  expect_misuse({"op", "ro\tute\x7f"}, {"'ro?ute?'"});
+  expect_misuse({"list", "--a\nb"}, {"'--a; b'"});
+  expect_refused({"inspect", "no\x1b]such\r\xc3\xa9\xff"}, {"no?]such?\xc3\xa9?"});
+}
+
 TEST(CommandLine, MissingAndMalformedWordsAreMisuse) {
   expect_misuse({"run", "ckpt"}, {"--layer", "octet run --help"});
   expect_misuse({"run"}, {"octet run --help"});
@@ -74,6 +81,9 @@ TEST(CommandLine, MissingAndMalformedWordsAreMisuse) {
   expect_misuse({"list", "more"}, {"unexpected word 'more'"});
   expect_misuse({"run", "ckpt", "--layer", "first", "--input", "x", "--output", "y"}, {"first"});
   expect_misuse({"bench"}, {"--shape"});
+  expect_misuse({"bench", "--model", "m", "--layer", "0", "--experts", "8"}, {"--experts"});
+  expect_misuse({"bench", "--model", "m", "--layer", "0", "--weights", "nvfp4"}, {"--weights"});
+  expect_misuse({"bench", "--shape", "flint", "--layer", "0"}, {"--layer"});
 }
 
 TEST(CommandLine, NumbersOutOfRangeAreRefusedWithTheRange) {
@@ -92,6 +102,39 @@ TEST(CommandLine, NumbersOutOfRangeAreRefusedWithTheRange) {
   expect_refused({"bench", "--shape", "flint", "--experts", "5"}, {"--experts", "5", "6"});
   expect_refused({"bench", "--shape", "flint", "--experts", "8", "--rows", "1", "--distinct", "7"},
                  {"--distinct", "found 7", "6..6"});
+}
+
+TEST(CommandLine, NumbersThatNoMemoryHoldsAreRefusedWithWhatIsWanted) {
+  const Folder folder;
+  const std::string model = make_checkpoint(folder, "deepseek-v4.1-flash");
+  const std::string most = "9223372036854775807";
+  const auto too_large = [&](std::vector<std::string> words, const std::string& option) {
+    for (const std::string& value : {most, std::string("1000000000000000")}) {
+      std::vector<std::string> with = words;
+      with.insert(with.end(), {option, value});
+      expect_refused(with, {option.substr(2), value, "want"});
+    }
+  };
+  const std::vector<std::string> check = {"check", model, "--layer", "0"};
+  const std::vector<std::string> bench = {"bench", "--shape", "flint"};
+  for (const char* option : {"--rows", "--image-sentinel-lo", "--threads"}) {
+    too_large(check, option);
+  }
+  for (const char* option : {"--experts", "--rows", "--repeats", "--threads"}) {
+    too_large(bench, option);
+  }
+  for (const char* option : {"--tokens", "--hidden", "--intermediate", "--experts", "--top-k"}) {
+    too_large({"explain"}, option);
+  }
+  for (const char* option : {"--layers", "--experts", "--hidden", "--intermediate"}) {
+    const std::vector<std::string> synth = {"synth", "flint-modelopt", "--output", folder / "s"};
+    std::vector<std::string> with = synth;
+    with.insert(with.end(), {option, most});
+    expect_refused(with, {std::string(option).substr(2), most, "is not in"});
+  }
+  expect_refused({"bench", "--shape", "v4-pro", "--experts", "16384"},
+                 {"16384 experts", "needs", "want at most the", "available"});
+  expect_refused({"check", model, "--layer", most}, {most, "wanted one of 0"});
 }
 
 TEST(CommandLine, AFileThatIsNotThereIsOneLine) {

@@ -139,6 +139,27 @@ TEST_F(Layer, APackedFileGivesTheCheckpointsBytes) {
   }
   const Finished checked = octet({"check", packed, "--layer", "0"});
   EXPECT_EQ(checked.exit, 0) << checked.err;
+  // The reference takes no panels: explain says so as check does.
+  const std::string why = "reads a checkpoint's own order, the layer is packed";
+  const Finished no = octet({"explain", packed, "--layer", "0", "--backend", "reference"});
+  EXPECT_EQ(no.exit, 1);
+  EXPECT_NE(no.out.find(why), std::string::npos) << no.out;
+  EXPECT_EQ(no.out.find("chosen"), std::string::npos) << no.out;
+  const Finished refused = octet({"check", packed, "--layer", "0", "--backend", "reference"});
+  EXPECT_EQ(refused.exit, 1);
+  EXPECT_NE(refused.err.find(why), std::string::npos) << refused.err;
+}
+
+TEST_F(Layer, TheReferenceSaysBeforeItRunsThatItHasNoTrace) {
+  const std::string why = "has y only, no rows and no intermediates";
+  const Finished f = run(model_, x_, "none", {"--backend", "reference", "--trace"});
+  EXPECT_EQ(f.exit, 1);
+  EXPECT_NE(f.err.find(why), std::string::npos) << f.err;
+  const Finished no =
+      octet({"explain", model_, "--layer", "0", "--backend", "reference", "--trace"});
+  EXPECT_EQ(no.exit, 1);
+  EXPECT_NE(no.out.find(why), std::string::npos) << no.out;
+  EXPECT_EQ(octet({"check", model_, "--layer", "0", "--backend", "reference"}).exit, 0);
 }
 
 TEST_F(Layer, GivenIdsAndWeightsComeOutAsGiven) {
@@ -254,6 +275,13 @@ TEST_F(Layer, ReportsAreJson) {
   const auto checked = expect_json({"check", model_, "--layer", "0", "--json"});
   EXPECT_TRUE(checked["ok"].get<bool>());
   EXPECT_LE(checked["max_error_over_bound"].get<double>(), 1.0);
+  EXPECT_EQ(checked["logits_elements"], 6 * 8);
+  EXPECT_EQ(checked["logits_outside"], 0);
+  EXPECT_LE(checked["logits_max_error_over_bound"].get<double>(), 1.0);
+  EXPECT_EQ(checked["routing_slots"], 6 * 6);
+  EXPECT_EQ(checked["ids_wrong"], 0);
+  EXPECT_EQ(checked["weights_outside"], 0);
+  EXPECT_EQ(checked["routing_ties"], 0);
   const auto timed = expect_json({"bench", "--model", model_, "--layer", "0", "--rows", "1,2",
                                   "--distinct", "6", "--repeats", "3", "--json"});
   ASSERT_EQ(timed["results"].size(), 2U);

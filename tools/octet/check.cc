@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// octet check: a layer's rows from the chosen kernel against the float64 reference.
+// octet check: a layer's routing and rows from the chosen kernel against the float64 reference.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <fmt/format.h>
 #include <string>
 
+#include "check_routing.h"
 #include "command.h"
 #include "compare.h"
 #include "layer_session.h"
+#include "memory.h"
 #include "progress_bar.h"
 #include "random.h"
 #include "report.h"
@@ -27,9 +29,11 @@ struct CheckFlags {
 
 struct Checked {
   const LayerSession& session;
-  const LayerOutput& output;
+  LayerOutput& output;
+  reference::RoutingVerdict routing;
   Comparison compared;
   double reference_seconds = 0;
+  bool ok() const { return routing.ok() && compared.ok(); }
   int64_t tokens() const { return output.y.dims()[0]; }
   int64_t bytes() const {
     return session.layer().bytes_read(output.topk_ids.as<int32_t>(),
@@ -39,20 +43,27 @@ struct Checked {
 
 // Standard normal rows; token ids where the router may ask for them.
 Result<LayerInput> random_input(const CheckFlags& flags, const checkpoint::LayerTensors& layer) {
-  if (flags.rows < 0) {
-    return invalid_argument(fmt::format("--rows: found {}, want at least 0", flags.rows));
-  }
+  OCTET_RETURN_IF_ERROR(check_range("--rows", flags.rows, {0, kMaxRows}));
+  // x, and what is known before anything is loaded of the rest: y twice, an interval an element.
+  constexpr auto kElementBytes = static_cast<int64_t>(3 * sizeof(Bf16) + sizeof(reference::Span));
+  OCTET_RETURN_IF_ERROR(check_memory(fmt::format("--rows {}", flags.rows),
+                                     flags.rows * layer.spec.hidden * kElementBytes));
   Random random(flags.seed);
   LayerInput input;
   input.x = gaussian_rows(flags.rows, layer.spec.hidden, random);
   const bool by_token = layer.gate.table.data != nullptr || layer.gate.bias_vl.data != nullptr;
   if (by_token) {
     constexpr int64_t kSomeVocabulary = 100000;  // below the image ids of every model we know
+    constexpr int64_t kRowsAnImage = 4;          // one row in so many is an image
+    const bool has_images =
+        layer.gate.bias_vl.data != nullptr && layer.spec.router.image_sentinel_lo > 0;
     const int64_t vocab =
         layer.gate.table.data != nullptr ? layer.gate.table.dim(0) : kSomeVocabulary;
     input.input_ids = Tensor(Dtype::kI64, {flags.rows});
     for (int64_t t = 0; t < flags.rows; ++t) {
-      input.input_ids.as<int64_t>()[t] = random.below(vocab);
+      const bool image = has_images && t % kRowsAnImage == kRowsAnImage - 1;
+      input.input_ids.as<int64_t>()[t] =
+          image ? layer.spec.router.image_sentinel_lo : random.below(vocab);
     }
   }
   OCTET_RETURN_IF_ERROR(check_router_input(input, layer));
@@ -112,46 +123,52 @@ void print(const Checked& c) {
                                      human_seconds(c.output.seconds), c.tokens(),
                                      human_bytes(c.bytes()), gbs)},
                {"  reference", fmt::format("{} in float64", human_seconds(c.reference_seconds))},
+               {"  logits", logits_text(c.routing)},
+               {"  routing", routing_text(c.routing)},
                {"  h", hidden_text(c)},
                {"  y", y_text(c)},
                {"  worst", worst_text(c.compared.worst)},
-               {"  result", c.compared.ok() ? "ok" : "WRONG"}});
+               {"  result", c.ok() ? "ok" : "WRONG"}});
 }
 
 Json checked_json(const Checked& c) {
   const LayerOutput& out = c.output;
   const int64_t slots = num_elems(out.topk_ids.dims());
   const reference::Worst& w = c.compared.worst;
-  return {{"what", "check"},
-          {"ok", c.compared.ok()},
-          {"layer", spec_json(c.session.spec())},
-          {"kernel", c.session.layer().selection().kernel->name},
-          {"threads", c.session.num_threads()},
-          {"rows", c.tokens()},
-          {"topk_ids",
-           std::vector<int32_t>(out.topk_ids.as<int32_t>(), out.topk_ids.as<int32_t>() + slots)},
-          {"topk_weights",
-           std::vector<float>(out.topk_weights.as<float>(), out.topk_weights.as<float>() + slots)},
-          {"bytes", c.bytes()},
-          {"load_us", c.session.load_seconds() * 1e6},
-          {"run_us", out.seconds * 1e6},
-          {"reference_us", c.reference_seconds * 1e6},
-          {"max_error_over_bound", w.share},
-          {"outside", w.num_outside},
-          {"exact", c.compared.num_exact},
-          {"h_elements", c.compared.h.num_elems},
-          {"h_outside", c.compared.h.num_outside},
-          {"worst",
-           {{"row", w.token},
-            {"column", w.column},
-            {"got", w.got},
-            {"want", w.want.value},
-            {"lo", w.want.lo},
-            {"hi", w.want.hi}}}};
+  Json report = {{"what", "check"},
+                 {"ok", c.ok()},
+                 {"layer", spec_json(c.session.spec())},
+                 {"kernel", c.session.layer().selection().kernel->name},
+                 {"threads", c.session.num_threads()},
+                 {"rows", c.tokens()},
+                 {"topk_ids", std::vector<int32_t>(out.topk_ids.as<int32_t>(),
+                                                   out.topk_ids.as<int32_t>() + slots)},
+                 {"topk_weights", std::vector<float>(out.topk_weights.as<float>(),
+                                                     out.topk_weights.as<float>() + slots)},
+                 {"bytes", c.bytes()},
+                 {"load_us", c.session.load_seconds() * 1e6},
+                 {"run_us", out.seconds * 1e6},
+                 {"reference_us", c.reference_seconds * 1e6},
+                 {"max_error_over_bound", w.share},
+                 {"outside", w.num_outside},
+                 {"exact", c.compared.num_exact},
+                 {"h_elements", c.compared.h.num_elems},
+                 {"h_outside", c.compared.h.num_outside},
+                 {"worst",
+                  {{"row", w.token},
+                   {"column", w.column},
+                   {"got", w.got},
+                   {"want", w.want.value},
+                   {"lo", w.want.lo},
+                   {"hi", w.want.hi}}}};
+  add_routing(c.routing, report);
+  return report;
 }
 
 // The first failure, or success.
-Status verdict(const std::string& model, const Comparison& c) {
+Status verdict(const std::string& model, const Checked& checked) {
+  OCTET_RETURN_IF_ERROR(routing_status(model, checked.routing));
+  const Comparison& c = checked.compared;
   const reference::HiddenVerdict& h = c.h;
   if (h.num_outside > 0) {
     return invalid_argument(fmt::format(
@@ -190,7 +207,7 @@ Status check(const CheckFlags& flags) {
                          flags.input.empty() ? random_input(flags, session.tensors())
                                              : read_layer_input(flags.input, session.tensors()));
   OCTET_RETURN_IF_ERROR(session.load());
-  OCTET_ASSIGN_OR_RETURN(const LayerOutput out, session.run(input, false));
+  OCTET_ASSIGN_OR_RETURN(LayerOutput out, session.run(input, false));
   CallView call{input.tokens(),
                 out.top_k(),
                 input.x.as<Bf16>(),
@@ -203,9 +220,10 @@ Status check(const CheckFlags& flags) {
     OCTET_ASSIGN_OR_RETURN(made, make_hidden(session, input, out, traced));
     call.made = &made;
   }
-  Checked checked{session, out, {}, 0};
+  Checked checked{session, out, {}, {}, 0};
   const Stopwatch watch;
   {
+    checked.routing = check_routing(session.tensors(), input, out);
     ProgressBar bar("reference");
     checked.compared = compare_with_reference(session.tensors(), call, bar.callback());
   }
@@ -215,7 +233,7 @@ Status check(const CheckFlags& flags) {
   } else {
     print(checked);
   }
-  return verdict(flags.model, checked.compared);
+  return verdict(flags.model, checked);
 }
 
 }  // namespace
@@ -225,9 +243,12 @@ int check_verb(const Args& args) {
   CLI::App app;
   describe_verb(
       app, "check",
-      "Runs a layer on random rows, or on those of --input, and compares each element of y\n"
-      "with the interval that the float64 reference derives for it. Prints routing, times\n"
-      "and the worst element. Exit status 1 if an element is outside.",
+      "Runs a layer on random rows, or on those of --input, and compares with the float64\n"
+      "reference: each logit of the gate, the ids and weights that the router made of them,\n"
+      "and each element of h and y, with the interval of right answers. Prints routing, times\n"
+      "and the worst element. Exit status 1 if an element is outside or an id wrong. An id\n"
+      "that differs from the reference's only because two keys stand closer than the logits'\n"
+      "bound allows is right: a tie.",
       "octet check ckpt --layer 0 --tp 0/4 --rows 6");
   app.add_option("model", flags.model, "checkpoint folder, safetensors file or packed file")
       ->required();

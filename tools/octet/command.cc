@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/nearest.h"
+#include "core/printable.h"
 
 namespace octet::tools {
 namespace {
@@ -22,7 +23,7 @@ std::string one_line(std::string text) {
       line += c;
     }
   }
-  return line;
+  return printable(line);
 }
 
 int misused(const CLI::App& app, std::string_view what) {
@@ -83,6 +84,12 @@ int finish(const Status& status, std::string_view verb) {
 
 void note(std::string_view text) {
   fmt::print(stderr, "octet: note: {}\n", one_line(std::string(text)));
+}
+
+Status check_range(std::string_view option, int64_t found, Range range) {
+  if (found >= range.least && found <= range.most) return {};
+  return invalid_argument(
+      fmt::format("{}: found {}, want {}..{}", option, found, range.least, range.most));
 }
 
 Status check_output_folder(const std::filesystem::path& output) {

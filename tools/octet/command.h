@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,6 +29,15 @@ int finish(const Status& status, std::string_view verb);
 
 // One line on stderr that is no failure: "octet: note: ...".
 void note(std::string_view text);
+
+// "OPTION: found 0, want 1..8".
+struct Range {
+  int64_t least, most;
+};
+Status check_range(std::string_view option, int64_t found, Range range);
+
+// Rows of a call made up here: 16 GB of x for the widest model.
+constexpr int64_t kMaxRows = int64_t{1} << 20;
 
 // Whether a file can be put there: asked before the work, so that a mistyped folder costs no time.
 Status check_output_folder(const std::filesystem::path& output);

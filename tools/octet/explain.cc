@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/model.h"
+#include "checkpoint/model_sizes.h"
 #include "command.h"
 #include "dispatch/select.h"
 #include "layer_flags.h"
@@ -17,40 +18,42 @@ namespace {
 struct ExplainFlags {
   std::string model;  // empty: the problem of the options below
   int64_t layer = -1;
-  int64_t tokens = 0, hidden = 5120, intermediate = 2304, experts = 384, top_k = 6;
+  int64_t tokens = 0;
+  checkpoint::ModelSizes sizes = checkpoint::kV41Flash;
   std::string weights = "mxfp4";
   LayerFlags layer_flags;
   bool json = false;
 };
 
-Status check_count(const char* option, int64_t found, int64_t least) {
-  if (found >= least) return {};
-  return invalid_argument(fmt::format("{}: found {}, want at least {}", option, found, least));
-}
-
-Result<LayerSpec> spec_of_flags(const ExplainFlags& flags) {
-  OCTET_RETURN_IF_ERROR(check_count("--hidden", flags.hidden, 1));
-  OCTET_RETURN_IF_ERROR(check_count("--intermediate", flags.intermediate, 1));
-  OCTET_RETURN_IF_ERROR(check_count("--experts", flags.experts, 1));
-  OCTET_RETURN_IF_ERROR(check_count("--top-k", flags.top_k, 1));
+Result<dispatch::Problem> problem_of_flags(const ExplainFlags& flags,
+                                           const dispatch::LayerOptions& options) {
+  OCTET_RETURN_IF_ERROR(check_range("--hidden", flags.sizes.hidden, {1, checkpoint::kMaxWidth}));
+  OCTET_RETURN_IF_ERROR(
+      check_range("--intermediate", flags.sizes.intermediate, {1, checkpoint::kMaxWidth}));
+  OCTET_RETURN_IF_ERROR(
+      check_range("--experts", flags.sizes.experts, {1, checkpoint::kMaxExperts}));
+  OCTET_RETURN_IF_ERROR(check_range("--top-k", flags.sizes.top_k, {1, checkpoint::kMaxExperts}));
   LayerSpec spec;
-  spec.hidden = flags.hidden;
-  spec.intermediate = flags.intermediate;
-  spec.experts = spec.local_experts = flags.experts;
-  spec.router.top_k = flags.top_k;
+  spec.hidden = flags.sizes.hidden;
+  spec.intermediate = flags.sizes.intermediate;
+  spec.experts = spec.local_experts = flags.sizes.experts;
+  spec.router.top_k = flags.sizes.top_k;
   OCTET_ASSIGN_OR_RETURN(spec.weights, weights_from_name(flags.weights));
   OCTET_ASSIGN_OR_RETURN(const checkpoint::LoadOptions load, load_options(flags.layer_flags));
   spec.activations = load.activations.value_or(Activations::kBf16);
   spec.precision = load.precision;
-  return spec;
+  checkpoint::LayerTensors layer;
+  layer.spec = spec;
+  return dispatch::problem_of(layer, options);
 }
 
-Result<LayerSpec> spec_of_model(const ExplainFlags& flags) {
+Result<dispatch::Problem> problem_of_model(const ExplainFlags& flags,
+                                           const dispatch::LayerOptions& options) {
   if (flags.layer < 0) return misuse("--layer is missing, want the index of a layer of the model");
   OCTET_ASSIGN_OR_RETURN(const checkpoint::LoadOptions load, load_options(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const checkpoint::Model model, checkpoint::Model::open(flags.model));
   OCTET_ASSIGN_OR_RETURN(const checkpoint::LayerTensors layer, model.layer(flags.layer, load));
-  return layer.spec;
+  return dispatch::problem_of(layer, options);
 }
 
 // Every kernel in the table's order, the chosen one marked.
@@ -73,14 +76,12 @@ void print(const dispatch::Problem& problem, const dispatch::Selection& selectio
 }
 
 Status explain(const ExplainFlags& flags) {
-  OCTET_RETURN_IF_ERROR(check_count("--tokens", flags.tokens, 0));
-  dispatch::Problem problem;
-  OCTET_ASSIGN_OR_RETURN(problem.spec,
-                         flags.model.empty() ? spec_of_flags(flags) : spec_of_model(flags));
+  OCTET_RETURN_IF_ERROR(check_range("--tokens", flags.tokens, {0, kMaxRows}));
   OCTET_ASSIGN_OR_RETURN(const dispatch::LayerOptions options, layer_options(flags.layer_flags));
+  OCTET_ASSIGN_OR_RETURN(dispatch::Problem problem, flags.model.empty()
+                                                        ? problem_of_flags(flags, options)
+                                                        : problem_of_model(flags, options));
   problem.tokens = flags.tokens;
-  problem.backend = options.backend;
-  problem.kernel = options.kernel;
   const dispatch::Selection selection = dispatch::select(problem);
   print(problem, selection, flags.json);
   if (selection.kernel == nullptr) {
@@ -103,14 +104,15 @@ int explain_verb(const Args& args) {
   app.add_option("model", flags.model, "a checkpoint, with --layer; default: the sizes below");
   app.add_option("--layer", flags.layer, "index of the layer, from 0");
   app.add_option("--tokens", flags.tokens, "rows of a call; 0: any number");
-  app.add_option("--hidden", flags.hidden, "hidden size H");
-  app.add_option("--intermediate", flags.intermediate, "intermediate size I of this rank");
-  app.add_option("--experts", flags.experts, "experts of the layer");
-  app.add_option("--top-k", flags.top_k, "experts a row");
+  app.add_option("--hidden", flags.sizes.hidden, "hidden size H");
+  app.add_option("--intermediate", flags.sizes.intermediate, "intermediate size I of this rank");
+  app.add_option("--experts", flags.sizes.experts, "experts of the layer");
+  app.add_option("--top-k", flags.sizes.top_k, "experts a row");
   app.add_option("--weights,--weight", flags.weights, "mxfp4 or nvfp4");
   add_shard_flags(app, flags.layer_flags);
   app.add_option("--precision", flags.layer_flags.precision, "fast or exact");
   add_backend_flag(app, flags.layer_flags);
+  app.add_flag("--trace", flags.layer_flags.trace, "as for a run with --trace");
   app.add_option("--kernel", flags.layer_flags.kernel, "ask for this kernel only");
   app.add_flag("--json", flags.json, "as JSON");
   if (const auto exit = parse(app, args)) return *exit;

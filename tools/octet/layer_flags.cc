@@ -4,15 +4,16 @@
 #include <array>
 #include <charconv>
 #include <fmt/format.h>
+#include <limits>
 #include <span>
 #include <vector>
 
+#include "command.h"
 #include "core/nearest.h"
+#include "cpu/thread_pool.h"
 
 namespace octet::tools {
 namespace {
-
-constexpr int64_t kMaxThreads = 1024;
 
 // The index of `name` among `names`, or kMisuse with the nearest.
 Result<size_t> find_name(std::string_view option, std::string_view name,
@@ -70,7 +71,8 @@ void add_shard_flags(CLI::App& app, LayerFlags& flags) {
 
 void add_numeric_flags(CLI::App& app, LayerFlags& flags) {
   app.add_option("--precision", flags.precision,
-                 "fast (bf16 activations as block fixed point) or exact");
+                 "fast: kernels may hold bf16 activations as block fixed point (those of this\n"
+                 "version hold them exactly); exact: they may not");
   app.add_option("--image-sentinel-lo", flags.image_sentinel_lo,
                  "first of the five image token ids, 0 for none; default: the configuration's");
 }
@@ -115,6 +117,11 @@ Result<checkpoint::LoadOptions> load_options(const LayerFlags& flags) {
   constexpr std::array kNames = {name_of(kAll[0]), name_of(kAll[1])};
   OCTET_ASSIGN_OR_RETURN(const size_t i, find_name("--precision", flags.precision, kNames));
   options.precision = kAll[i];
+  if (flags.image_sentinel_lo) {
+    constexpr int64_t kMaxTokenId = std::numeric_limits<int32_t>::max();
+    OCTET_RETURN_IF_ERROR(
+        check_range("--image-sentinel-lo", *flags.image_sentinel_lo, {0, kMaxTokenId}));
+  }
   options.image_sentinel_lo = flags.image_sentinel_lo;
   return options;
 }
@@ -129,15 +136,13 @@ Result<dispatch::LayerOptions> layer_options(const LayerFlags& flags) {
                            find_name("--kernel", flags.kernel, names));
   }
   options.kernel = flags.kernel;
+  options.rows = flags.trace;
   return options;
 }
 
 Result<int> num_threads(const LayerFlags& flags) {
   if (!flags.threads) return 0;
-  if (*flags.threads < 1 || *flags.threads > kMaxThreads) {
-    return invalid_argument(
-        fmt::format("--threads: found {}, want 1..{}", *flags.threads, kMaxThreads));
-  }
+  OCTET_RETURN_IF_ERROR(check_range("--threads", *flags.threads, {1, cpu::kMaxThreads}));
   return static_cast<int>(*flags.threads);
 }
 

@@ -23,6 +23,7 @@ struct LayerFlags {
   std::string kernel;
   std::optional<int64_t> threads;
   std::optional<int64_t> image_sentinel_lo;
+  bool trace = false;  // every intermediate is wanted
 };
 
 void add_layer_flag(CLI::App& app, int64_t& layer);        // --layer, required

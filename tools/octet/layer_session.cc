@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "cpu/thread_pool.h"
+#include "layouts/panel.h"
+#include "memory.h"
 #include "progress_bar.h"
 #include "report.h"
 
@@ -74,6 +76,10 @@ Result<LayerSession> LayerSession::open(const std::filesystem::path& model, int6
 }
 
 Status LayerSession::load() {
+  if (!tensors_.packed && !tensors_.experts.empty() && options_.backend != Backend::kReference) {
+    const int64_t expert = layouts::panel_sizes(tensors_.experts.front()).expert_bytes();
+    OCTET_RETURN_IF_ERROR(check_memory("loading the layer", spec().local_experts * expert));
+  }
   const Stopwatch watch;
   ProgressBar bar("loading");
   OCTET_ASSIGN_OR_RETURN(layer_,
@@ -82,21 +88,33 @@ Status LayerSession::load() {
   return {};
 }
 
+int64_t LayerSession::run_bytes(int64_t tokens, int64_t top_k, bool trace) const {
+  const int64_t slot = top_k * static_cast<int64_t>(sizeof(int32_t) + sizeof(float));
+  int64_t row = spec().hidden * static_cast<int64_t>(sizeof(Bf16)) + slot + 4 * spec().experts;
+  if (trace) {  // rows, x, h: none wider than two bytes an element
+    row += 2 * (top_k + 1) * spec().hidden + 2 * top_k * spec().intermediate;
+  }
+  return tokens * row + layer_.workspace_bytes(tokens, top_k, executor_->num_threads());
+}
+
 Result<LayerOutput> LayerSession::run(const LayerInput& input, bool trace) {
   const int64_t tokens = input.tokens();
   const int64_t top_k = input.has(input.topk_ids) ? input.topk_ids.dims()[1] : spec().router.top_k;
+  OCTET_RETURN_IF_ERROR(
+      check_memory(fmt::format("{} rows", tokens), run_bytes(tokens, top_k, trace)));
   LayerOutput out;
   out.y = Tensor(Dtype::kBf16, {tokens, spec().hidden});
   out.topk_ids = Tensor(Dtype::kI32, {tokens, top_k});
   out.topk_weights = Tensor(Dtype::kF32, {tokens, top_k});
   if (trace) make_trace_tensors(spec(), tokens, top_k, out);
   // Given ids come from no logits.
-  if (trace && !input.has(input.topk_ids)) {
+  if (!input.has(input.topk_ids)) {
     out.logits = Tensor(Dtype::kF32, {tokens, spec().experts});
   }
   const int64_t bytes = layer_.workspace_bytes(tokens, top_k, executor_->num_threads());
   Tensor workspace(Dtype::kU8, {bytes});
   const dispatch::LayerCall call = make_call(input, out);
+  const BusyBar bar(trace ? "running, with trace" : "running");
   const Stopwatch watch;
   OCTET_RETURN_IF_ERROR(layer_.run(call, workspace.data(), bytes, *executor_));
   out.seconds = watch.seconds();

@@ -39,9 +39,9 @@ struct LayerOutput {
   Tensor y;             // BF16 [T, H]
   Tensor topk_ids;      // I32 [T, k]
   Tensor topk_weights;  // F32 [T, k]
+  Tensor logits;        // F32 [T, E]; none where ids were given
   double seconds = 0;   // of the call
   // With trace only; rows in the layer's own order (`permuted`).
-  Tensor logits;              // F32 [T, E]
   Tensor rows;                // BF16 [T k, H]
   Tensor permuted;            // I32 [T, k]
   Tensor x_quant, x_scale;    // E4M3 [T, H], U8 [T, H/32]             mxfp8
@@ -62,9 +62,11 @@ class LayerSession {
   const LayerSpec& spec() const { return tensors_.spec; }
   const checkpoint::Model& model() const { return model_; }
   const dispatch::Layer& layer() const { return layer_; }
+  // What run() allocates for a call.
+  int64_t run_bytes(int64_t tokens, int64_t top_k, bool trace) const;
   double load_seconds() const { return load_seconds_; }
   int num_threads() const { return executor_->num_threads(); }
-  std::string title() const;  // "layer 3 of ckpt (deepseek_v4, rank 0/4): H ..."
+  std::string title() const;  // "layer 3 of ckpt (deepseek_v4, tp 0/4)"
 
  private:
   std::string path_;

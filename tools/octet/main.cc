@@ -11,6 +11,7 @@
 
 #include "build_info.h"
 #include "core/nearest.h"
+#include "core/printable.h"
 #include "verbs.h"
 
 namespace octet::tools {
@@ -31,7 +32,7 @@ void print_help() {
 int unknown_verb(std::string_view word) {
   std::vector<std::string_view> names;
   for (const Verb& verb : kVerbs) names.push_back(verb.name);
-  fmt::print(stderr, "octet: no verb '{}'{} (octet --help lists them)\n", word,
+  fmt::print(stderr, "octet: no verb '{}'{} (octet --help lists them)\n", shown(word),
              did_you_mean(word, names));
   return kMisused;
 }

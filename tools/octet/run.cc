@@ -9,6 +9,7 @@
 #include "checkpoint/safetensors.h"
 #include "command.h"
 #include "layer_session.h"
+#include "output_file.h"
 #include "report.h"
 #include "trace.h"
 
@@ -18,7 +19,7 @@ namespace {
 struct RunFlags {
   std::string model, input, output;
   int64_t layer = 0;
-  bool trace = false, json = false;
+  bool json = false;
   LayerFlags layer_flags;
 };
 
@@ -67,7 +68,7 @@ void print(const RunReport& r, const std::string& output) {
 
 Status save(const RunFlags& flags, const LayerSpec& spec, LayerOutput& out) {
   NamedTensors tensors;
-  if (flags.trace) {
+  if (flags.layer_flags.trace) {
     const std::string left_out = add_trace(spec, out, tensors);
     if (!left_out.empty()) note(left_out);
   }
@@ -85,7 +86,7 @@ Status run_layer(const RunFlags& flags) {
                          LayerSession::open(flags.model, flags.layer, flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const LayerInput input, read_layer_input(flags.input, session.tensors()));
   OCTET_RETURN_IF_ERROR(session.load());
-  OCTET_ASSIGN_OR_RETURN(LayerOutput out, session.run(input, flags.trace));
+  OCTET_ASSIGN_OR_RETURN(LayerOutput out, session.run(input, flags.layer_flags.trace));
   OCTET_RETURN_IF_ERROR(save(flags, session.spec(), out));
   const RunReport report{
       session, out, count_experts(session.spec(), out.topk_ids),
@@ -120,14 +121,15 @@ int run_verb(const Args& args) {
       ->required();
   add_layer_flag(app, flags.layer);
   app.add_option("--input", flags.input, "safetensors file to read")->required();
-  app.add_option("--output", flags.output, "safetensors file to write")->required();
+  app.add_option("--output", flags.output, kOutputHelp)->required();
   add_shard_flags(app, flags.layer_flags);
   add_numeric_flags(app, flags.layer_flags);
   add_kernel_flags(app, flags.layer_flags);
-  app.add_flag("--trace", flags.trace, "write every intermediate too");
+  app.add_flag("--trace", flags.layer_flags.trace, "write every intermediate too");
   app.add_flag("--json", flags.json, "the report as JSON");
   if (const auto exit = parse(app, args)) return *exit;
-  return finish(run_layer(flags), "run");
+  const auto work = [&] { return run_layer(flags); };
+  return finish(write_output(flags.output, {flags.input, flags.model}, work), "run");
 }
 
 }  // namespace octet::tools

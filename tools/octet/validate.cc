@@ -7,6 +7,8 @@
 #include <string>
 
 #include "command.h"
+#include "core/printable.h"
+#include "model_report.h"
 #include "progress_bar.h"
 
 namespace octet::tools {
@@ -36,7 +38,8 @@ Json finding_json(const Finding& f) {
   return json;
 }
 
-void print_report_json(const ValidateReport& report) {
+// `model` is what inspect reports; null where nothing of it can be had.
+void print_report_json(const ValidateReport& report, const Result<ModelReport>& model) {
   Json findings = Json::array();
   for (const Finding& f : report.findings) findings.push_back(finding_json(f));
   print_json({{"ok", report.ok()},
@@ -44,13 +47,16 @@ void print_report_json(const ValidateReport& report) {
               {"layers", report.layers},
               {"tensors_read", report.tensors_read},
               {"findings", std::move(findings)},
-              {"findings_left_out", report.findings_left_out}});
+              {"findings_left_out", report.findings_left_out},
+              {"inspected", model.ok() ? to_json(*model) : Json()}});
 }
 
-void print_report(const ValidateReport& report) {
+void print_report(const ValidateReport& report, const Result<ModelReport>& model) {
+  if (model.ok()) print(*model);
   for (const Finding& f : report.findings) {
-    fmt::print("{} {}: {}found {}, want {}\n", f.is_error ? "error" : "warning", f.rule, where(f),
-               f.found, f.wanted);
+    fmt::print("{}\n",
+               printable(fmt::format("{} {}: {}found {}, want {}", f.is_error ? "error" : "warning",
+                                     f.rule, where(f), f.found, f.wanted)));
   }
   if (report.findings_left_out > 0) {
     fmt::print("and {} more of the same rules\n", report.findings_left_out);
@@ -79,9 +85,9 @@ int validate_verb(const Args& args) {
   CLI::App app;
   describe_verb(
       app, "validate",
-      "Reads every weight and scale of a checkpoint's MoE layers and lists what is wrong:\n"
-      "missing tensors, shapes, dtypes, NaN, zero or negative scales, global factors, the\n"
-      "configuration. Exit status 1 if there is an error; warnings alone are 0.",
+      "Lists the MoE layers as octet inspect does, reads every weight and scale of them and\n"
+      "lists what is wrong: missing tensors, shapes, dtypes, NaN, zero or negative scales,\n"
+      "global factors, the configuration. Exit status 1 if there is an error, 0 for warnings.",
       "octet validate ckpt --json");
   app.add_option("model", model, "checkpoint folder, safetensors file or packed file")->required();
   app.add_flag("--json", json, "the report as JSON");
@@ -91,10 +97,11 @@ int validate_verb(const Args& args) {
     ProgressBar bar("reading");
     report = checkpoint::validate(model, bar.callback());
   }
+  const auto inspected = read_model(model, {}, {}, BrokenLayers::kLeftOut);  // they are findings
   if (json) {
-    print_report_json(report);
+    print_report_json(report, inspected);
   } else {
-    print_report(report);
+    print_report(report, inspected);
   }
   return finish(verdict(model, report), "validate");
 }
