@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/deepseek.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -18,6 +20,7 @@ struct Settings {
   std::string model_type;
   LayerSpec spec;
   int64_t vocab = kAnySize;
+  int64_t hidden_layers = 0;  // 0: the configuration does not say
   int64_t hash_layers = 0;
   bool has_vision = false;
   bool has_shared_experts = false;
@@ -29,15 +32,23 @@ class Deepseek final : public Format {
   std::string_view name() const override { return "deepseek_v4"; }
   std::string_view model_type() const override { return s_.model_type; }
   std::vector<int64_t> layers(const TensorStore& store) const override {
-    return store.numbers("layers.", ".ffn.experts.");
+    std::vector<int64_t> found = store.numbers("layers.", ".ffn.experts.");
+    const int64_t first = first_mtp(store);
+    for (const int64_t m : store.numbers("mtp.", ".ffn.gate.weight")) found.push_back(first + m);
+    return found;
+  }
+  std::string layer_name(int64_t layer, const TensorStore& store) const override {
+    const int64_t first = first_mtp(store);
+    return layer < first ? plain_layer_name(layer) : fmt::format("mtp.{}", layer - first);
   }
 
   LayerPlan plan(int64_t layer, const TensorStore* store) const override {
-    const std::string ffn = fmt::format("layers.{}.ffn.", layer);
+    const std::string ffn =
+        (store == nullptr ? plain_layer_name(layer) : layer_name(layer, *store)) + ".ffn.";
     LayerPlan p{.spec = s_.spec, .tensors = {}};
     p.spec.has_shared_experts =
         s_.has_shared_experts && (store == nullptr || store->has_prefix(ffn + "shared_experts."));
-    add_router(p, layer, ffn + "gate.", store);
+    add_router(p, layer < s_.hash_layers && ffn.starts_with("layers."), ffn + "gate.", store);
     for (int64_t e = 0; e < s_.spec.experts; ++e) {
       const std::string at = fmt::format("{}experts.{}.", ffn, e);
       for (const auto& [matrix, w] : {std::pair(Matrix::kGate, "w1"), std::pair(Matrix::kUp, "w3"),
@@ -53,11 +64,18 @@ class Deepseek final : public Format {
   }
 
  private:
-  void add_router(LayerPlan& p, int64_t layer, const std::string& gate,
+  // Layers for multi-token prediction are counted on from the model's own, as its authors' code does.
+  int64_t first_mtp(const TensorStore& store) const {
+    if (!store.has_prefix("mtp.")) return std::numeric_limits<int64_t>::max();
+    const std::vector<int64_t> own = store.numbers("layers.", ".ffn.experts.");
+    return std::max(s_.hidden_layers, own.empty() ? 0 : own.back() + 1);
+  }
+
+  void add_router(LayerPlan& p, bool is_hash, const std::string& gate,
                   const TensorStore* store) const {
     const int64_t experts = s_.spec.experts;
     p.tensors.push_back(gate_weight(gate + "weight", s_.spec));
-    if (layer < s_.hash_layers) {
+    if (is_hash) {
       p.spec.router.kind = RouterKind::kHash;
       const bool is_tie = store != nullptr && store->find(gate + "tie2eid") != nullptr;
       p.tensors.push_back({.name = gate + (is_tie ? "tie2eid" : "tid2eid"),
@@ -68,7 +86,9 @@ class Deepseek final : public Format {
       p.tensors.push_back(
           {.name = gate + "bias", .part = Part::kBias, .dtypes = {Dtype::kF32}, .dims = {experts}});
     }
-    if (s_.has_vision) {
+    // One for multi-token prediction may do without.
+    const bool is_mtp = gate.starts_with("mtp.");
+    if (s_.has_vision && (!is_mtp || store->find(gate + "bias_vl") != nullptr)) {
       p.tensors.push_back({.name = gate + "bias_vl",
                            .part = Part::kBiasVl,
                            .dtypes = {Dtype::kF32},
@@ -127,6 +147,7 @@ Result<std::unique_ptr<const Format>> deepseek_format(const Config& config) {
   OCTET_ASSIGN_OR_RETURN(s.spec.router.scale, read_scale(text));
   OCTET_ASSIGN_OR_RETURN(s.spec.swiglu.limit, read_limit(text, {}));
   OCTET_ASSIGN_OR_RETURN(s.vocab, text.integer("vocab_size", kCounts, kAnySize));
+  OCTET_ASSIGN_OR_RETURN(s.hidden_layers, text.integer("num_hidden_layers", kCounts, 0));
   OCTET_ASSIGN_OR_RETURN(s.hash_layers, text.integer("num_hash_layers", kCounts, 0));
   OCTET_ASSIGN_OR_RETURN(const int64_t shared, text.integer("n_shared_experts", kCounts, 0));
   s.has_shared_experts = shared > 0;

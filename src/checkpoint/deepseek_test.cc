@@ -38,6 +38,48 @@ TEST(Deepseek, ReadsEveryWeightWholeAndCut) {
   }
 }
 
+// The layer's tensors under another name.
+SmallCheckpoint renamed(SmallCheckpoint c, const std::string& from, const std::string& to) {
+  NamedTensors tensors;
+  for (auto& [name, tensor] : c.tensors) {
+    tensors[name.starts_with(from) ? to + name.substr(from.size()) : name] = std::move(tensor);
+  }
+  c.tensors = std::move(tensors);
+  return c;
+}
+
+TEST(Deepseek, LayersForMultiTokenPredictionAreCountedOn) {
+  const SmallSizes s;
+  const SmallCheckpoint own = small_deepseek(s);
+  SmallCheckpoint c = renamed(small_deepseek(s), "layers.3.", "mtp.1.");
+  for (const auto& [name, tensor] : own.tensors) c.tensors[name] = copy_of(tensor.view());
+  const TestFolder folder;
+  const auto open = [&] {
+    c.write(folder.path());
+    return Model::open(folder.path());
+  };
+  c.config["num_hash_layers"] = 0;
+  auto model = open();
+  ASSERT_TRUE(model.ok()) << model.status().why;
+  EXPECT_EQ(model->layers(), (std::vector<int64_t>{3, 5}));  // after layer 3: mtp.0 is 4, mtp.1 5
+  EXPECT_EQ(model->layer_name(3), "layers.3");
+  EXPECT_EQ(model->layer_name(5), "mtp.1");
+
+  c.config["num_hidden_layers"] = 43;
+  c.config["num_hash_layers"] = 44;  // a layer for prediction has a bias, no table
+  c.config["vision_n_layers"] = 1;   // and need not have one for images
+  model = open();
+  ASSERT_TRUE(model.ok()) << model.status().why;
+  EXPECT_EQ(model->layers(), (std::vector<int64_t>{3, 44}));
+  EXPECT_EQ(model->layer_name(44), "mtp.1");
+  const auto layer = model->layer(44, {});
+  ASSERT_TRUE(layer.ok()) << layer.status().why;
+  EXPECT_EQ(layer->spec.router.kind, RouterKind::kDsv4);
+  EXPECT_TRUE(same_bytes(layer->gate.bias, c.tensors.at("mtp.1.ffn.gate.bias")));
+  EXPECT_EQ(layer->gate.bias_vl.data, nullptr);
+  expect_weights(*layer, deepseek_truth(own, s), {s, {}});
+}
+
 TEST(Deepseek, ReadsRouterAndActivation) {
   const SmallSizes s;
   const SmallCheckpoint c = small_deepseek(s);

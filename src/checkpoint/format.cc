@@ -16,23 +16,35 @@ Status not_built(std::string_view what) {
   return unsupported(fmt::format("{} is not built yet; built: {}", what, kFormatsBuilt));
 }
 
-std::string wanted_dims(const Dims& dims) {
-  std::string text = to_string(dims);
-  for (size_t at; (at = text.find("-1")) != std::string::npos;) text.replace(at, 2, "any");
-  return text;
-}
-
 }  // namespace
 
-Status check_dtype(const TensorPlan& plan, const TensorView& found) {
-  if (std::find(plan.dtypes.begin(), plan.dtypes.end(), found.dtype) != plan.dtypes.end())
-    return {};
+std::string plain_layer_name(int64_t layer) { return fmt::format("layers.{}", layer); }
+
+std::string Format::layer_name(int64_t layer, const TensorStore&) const {
+  return plain_layer_name(layer);
+}
+
+std::string wanted_dtypes(const TensorPlan& plan) {
   std::string wanted;
   for (const Dtype d : plan.dtypes) {
     wanted += fmt::format("{}{}", wanted.empty() ? "" : " or ", dtype_name(d));
   }
-  return invalid_argument(
-      fmt::format("tensor {}: dtype {}, wanted {}", plan.name, dtype_name(found.dtype), wanted));
+  return wanted;
+}
+
+std::string wanted_dims(const TensorPlan& plan) {
+  std::string text;
+  for (const int64_t d : plan.dims) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", d < 0 ? "any" : std::to_string(d));
+  }
+  return fmt::format("[{}]", text);
+}
+
+Status check_dtype(const TensorPlan& plan, const TensorView& found) {
+  if (std::find(plan.dtypes.begin(), plan.dtypes.end(), found.dtype) != plan.dtypes.end())
+    return {};
+  return invalid_argument(fmt::format("tensor {}: dtype {}, wanted {}", plan.name,
+                                      dtype_name(found.dtype), wanted_dtypes(plan)));
 }
 
 Status check_shape(const TensorPlan& plan, const TensorView& found) {
@@ -43,7 +55,7 @@ Status check_shape(const TensorPlan& plan, const TensorView& found) {
                  [](int64_t n, int64_t w) { return w < 0 || n == w; });
   if (fits) return {};
   return invalid_argument(fmt::format("tensor {}: shape {}, wanted {}", plan.name,
-                                      to_string(found.dims), wanted_dims(plan.dims)));
+                                      to_string(found.dims), wanted_dims(plan)));
 }
 
 Status check_spec(const LayerSpec& s) {
@@ -63,9 +75,10 @@ Status check_spec(const LayerSpec& s) {
     return invalid_argument(
         fmt::format("{} experts, wanted at least the {} of a token", s.experts, s.router.top_k));
   }
-  if (is_dsv4 && s.experts > kMaxExpertsDsv4) {
+  if (is_dsv4 && s.experts > routing::kMaxExpertsDsv4) {
     return invalid_argument(fmt::format("{} experts, wanted at most {} for the router {}",
-                                        s.experts, kMaxExpertsDsv4, name_of(s.router.kind)));
+                                        s.experts, routing::kMaxExpertsDsv4,
+                                        name_of(s.router.kind)));
   }
   const RouterSpec& r = s.router;
   if (r.groups < 1 || s.experts % r.groups != 0 || r.groups_kept < 1 || r.groups_kept > r.groups ||

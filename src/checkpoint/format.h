@@ -22,7 +22,6 @@
 namespace octet::checkpoint {
 
 constexpr std::string_view kFormatsBuilt = "deepseek_v4, gpt_oss, modelopt, packed";
-constexpr int64_t kMaxExpertsDsv4 = 512;  // semantics.md section 11
 
 // Where a tensor belongs: a field of Gate, or a part of an expert's matrix.
 enum class Part : uint8_t {
@@ -74,9 +73,14 @@ class Format {
   virtual std::string_view model_type() const = 0;
   // Indices of the MoE layers that have tensors here, ascending.
   virtual std::vector<int64_t> layers(const TensorStore& store) const = 0;
+  // How the names of a layer's tensors begin, "layers.3".
+  virtual std::string layer_name(int64_t layer, const TensorStore& store) const;
   // `store` settles spellings that vary and what is there beside the routed experts; null: as published (synth).
   virtual LayerPlan plan(int64_t layer, const TensorStore* store) const = 0;
 };
+
+// "layers.3"
+std::string plain_layer_name(int64_t layer);
 
 // The format that a configuration names; refused with the name of what is not built. `store` null: names are not looked at.
 Result<std::unique_ptr<const Format>> make_format(const Config& config, const Config& quant_config,
@@ -85,6 +89,8 @@ Result<std::unique_ptr<const Format>> make_format(const Config& config, const Co
 // Whether a tensor is what the plan wants: "tensor NAME: shape [4, 8], wanted [4, 16]".
 Status check_dtype(const TensorPlan& plan, const TensorView& found);
 Status check_shape(const TensorPlan& plan, const TensorView& found);
+std::string wanted_dtypes(const TensorPlan& plan);  // "BF16 or F32"
+std::string wanted_dims(const TensorPlan& plan);    // "[any, 6]"
 
 // Sizes that any layer must have, whatever file it comes from.
 Status check_spec(const LayerSpec& spec);

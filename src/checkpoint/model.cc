@@ -2,38 +2,18 @@
 #include "checkpoint/model.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <utility>
 
 #include "checkpoint/bind.h"
 #include "checkpoint/model_impl.h"
+#include "checkpoint/other_formats.h"
 #include "checkpoint/shard.h"
 
 namespace octet::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-
-Status gguf_not_built(const fs::path& path) {
-  return unsupported(
-      fmt::format("{}: format gguf is not built yet; built: {}", path.string(), kFormatsBuilt));
-}
-
-bool is_gguf(std::span<const std::byte> bytes) {
-  return bytes.size() >= 4 && std::memcmp(bytes.data(), "GGUF", 4) == 0;
-}
-
-// A folder of .gguf files and nothing else of ours.
-bool is_gguf_folder(const fs::path& folder) {
-  bool has_gguf = false;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() == ".safetensors") return false;
-    has_gguf |= it->path().extension() == ".gguf";
-  }
-  return has_gguf;
-}
 
 // "1, 3 ... 42"
 std::string to_ranges(const std::vector<int64_t>& numbers) {
@@ -59,17 +39,9 @@ void apply_options(LayerSpec& spec, const LoadOptions& options) {
 Result<Model> Model::open(const fs::path& path) {
   auto impl = std::make_shared<Impl>();
   impl->path = path;
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) {
-    return io_error(fmt::format("{}: {}", path.string(),
-                                error ? error.message() : "No such file or directory"));
-  }
-  if (fs::is_directory(status)) {
-    if (is_gguf_folder(path)) return gguf_not_built(path);
-  } else {
-    OCTET_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
-    if (is_gguf(file->bytes())) return gguf_not_built(path);
+  OCTET_RETURN_IF_ERROR(check_is_readable_format(path));
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
     OCTET_ASSIGN_OR_RETURN(impl->packed, PackedFile::open_if_packed(path));
   }
   if (impl->packed) {
@@ -93,6 +65,9 @@ std::string_view Model::model_type() const {
   return impl_->packed ? impl_->packed->model_type() : impl_->format->model_type();
 }
 const std::vector<int64_t>& Model::layers() const { return impl_->layers; }
+std::string Model::layer_name(int64_t index) const {
+  return impl_->packed ? plain_layer_name(index) : impl_->format->layer_name(index, impl_->store);
+}
 
 Result<LayerTensors> Model::layer(int64_t index, const LoadOptions& options) const {
   const Impl& m = *impl_;

@@ -65,6 +65,15 @@ struct LayerTensors {
   // The mapped files that codes and scales lie in: whoever has copied some may have their pages dropped. Empty: other memory.
   std::vector<std::span<const std::byte>> files = {};
   std::shared_ptr<const void> keep = {};  // holds what the pointers lie in
+
+  // Codes and scales of one local expert (layouts/panel.h).
+  int64_t expert_bytes() const {
+    const int64_t start = packed            ? packed->sizes.down_start
+                          : experts.empty() ? 0
+                                            : experts.front().down.start_in_block();
+    return layouts::expert_weight_bytes(spec, start);
+  }
+  int64_t weight_bytes() const { return spec.local_experts * expert_bytes(); }
 };
 
 class Model {
@@ -75,9 +84,10 @@ class Model {
   std::string_view format() const;             // deepseek_v4, gpt_oss, modelopt, packed
   std::string_view model_type() const;         // of config.json
   const std::vector<int64_t>& layers() const;  // indices of the MoE layers found, ascending
+  // As its tensors' names begin: "layers.3", "mtp.0".
+  std::string layer_name(int64_t index) const;
   Result<LayerTensors> layer(int64_t index, const LoadOptions& options) const;
-  // Every expert tensor of a layer by its name in the file, for validate and inspect.
-  struct Impl;
+  struct Impl;  // model_impl.h, for this folder
   const Impl& impl() const { return *impl_; }
 
  private:

@@ -33,6 +33,9 @@ TEST(Model, RefusesFormatsThatAreNotBuiltByName) {
   write_text(folder.path() / "m.gguf", "GGUF\3");
   EXPECT_SAYS(Model::open(folder.path()).status(), "format gguf " + built);
   EXPECT_SAYS(Model::open(folder.path() / "m.gguf").status(), "format gguf " + built);
+  write_text(folder.path() / "m.bin", "PK\3\4");
+  EXPECT_SAYS(Model::open(folder.path() / "m.bin").status(), "format pytorch " + built);
+  EXPECT_SAYS(Model::open(folder.path() / "none").status(), "no such file or folder");
   EXPECT_EQ(Model::open(folder.path()).status().code, Code::kUnsupported);
   EXPECT_SAYS(load_configured(small_modelopt(), "quantization_config",
                               {{"quant_method", "compressed-tensors"}}),
@@ -60,7 +63,7 @@ TEST(Model, WantsAConfiguration) {
               "model.safetensors: no config.json beside the tensors, wanted one");
   small_deepseek().write(folder.path());
   EXPECT_TRUE(Model::open(folder.path() / "model.safetensors").ok());
-  EXPECT_SAYS(Model::open(folder.path() / "none").status(), "none: No such file");
+  EXPECT_SAYS(Model::open(folder.path() / "none").status(), "none: no such file");
   write_text(folder.path() / "config.json", "{\"model_type\":");
   EXPECT_SAYS(Model::open(folder.path()).status(), "config.json: not JSON at byte");
 }

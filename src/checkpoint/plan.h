@@ -7,15 +7,15 @@
 #include <string_view>
 
 #include "checkpoint/format.h"
+#include "checkpoint/model_sizes.h"
 
 namespace octet::checkpoint {
 
 constexpr int64_t kAnySize = -1;
 constexpr Config::Range kCounts = {0, int64_t{1} << 30};
 constexpr Config::Range kRanks = {0, int64_t{1} << 20};
-constexpr Config::Range kSizes = {1, int64_t{1} << 20};  // H, I
-constexpr Config::Range kExpertCounts = {1,
-                                         int64_t{1} << 14};  // a plan has a few entries an expert
+constexpr Config::Range kSizes = {1, kMaxWidth};  // H, I
+constexpr Config::Range kExpertCounts = {1, kMaxExperts};
 
 struct SizeKeys {
   std::string_view hidden, intermediate, experts, top_k;

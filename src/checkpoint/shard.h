@@ -8,7 +8,7 @@
 
 namespace octet::checkpoint {
 
-constexpr int64_t kMinSliceColumns = 16;
+constexpr int64_t kMinSliceColumns = 16;  // of the narrowest tensor-parallel slice
 
 // Whether a whole layer can be cut so: "intermediate 2304 is not a multiple of tp 5".
 Status check_shard(const LayerSpec& whole, const Shard& shard);

@@ -11,8 +11,10 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoint/model_sizes.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/synth_presets.h"
+#include "checkpoint/tensor_store.h"
 #include "core/shape.h"
 
 namespace octet::checkpoint {
@@ -21,9 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMark = "octet_synth";  // metadata key of every file made here
-constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
-constexpr int64_t kMaxWidth = 1 << 20;  // keeps products far from overflow
 
 struct ShardFile {
   std::string file;
@@ -90,7 +90,7 @@ SynthText index_of(const Plan& plan) {
   for (const ShardFile& shard : plan.shards) {
     for (const SynthTensor& t : shard.tensors) map[t.name] = shard.file;
   }
-  return {kIndexFile, index.dump(2) + "\n"};
+  return {kIndexName, index.dump(2) + "\n"};
 }
 
 Result<Plan> make_plan(const SynthOptions& options) {
@@ -117,7 +117,7 @@ Status system_error_at(const fs::path& path, const char* what, const std::error_
 // A file that synth() may have written: by its name and, for weights, by its mark.
 bool is_ours(const fs::path& path) {
   const std::string name = path.filename().string();
-  if (name == "config.json" || name == "hf_quant_config.json" || name == kIndexFile) return true;
+  if (name == "config.json" || name == "hf_quant_config.json" || name == kIndexName) return true;
   if (!name.starts_with("model") || path.extension() != ".safetensors") return false;
   const Result<SafetensorsFile> file = SafetensorsFile::open(path);
   return file.ok() && file->header().metadata.count(kMark) > 0;
@@ -152,8 +152,6 @@ class Folder {
     made_.clear();
     is_new_ = false;
   }
-
- private:
   // Removes an older made-up checkpoint, all or nothing.
   Status clear() {
     std::error_code error;
@@ -180,6 +178,7 @@ class Folder {
     return {};
   }
 
+ private:
   fs::path path_;
   std::vector<fs::path> made_;
   bool is_new_ = false;
@@ -228,9 +227,7 @@ Status write_shard(const ShardFile& shard, const fs::path& path, const SynthOpti
   return writer.finish();
 }
 
-}  // namespace
-
-Status synth(const SynthOptions& options, const Progress& progress) {
+Status make(const SynthOptions& options, const Progress& progress) {
   OCTET_ASSIGN_OR_RETURN(const Plan plan, make_plan(options));
   Folder folder(options.output);
   OCTET_RETURN_IF_ERROR(folder.open(plan.data_bytes));
@@ -241,6 +238,17 @@ Status synth(const SynthOptions& options, const Progress& progress) {
     OCTET_RETURN_IF_ERROR(write_text(folder.add(text.file), text.text));
   folder.keep();
   return {};
+}
+
+}  // namespace
+
+Status synth(const SynthOptions& options, const Progress& progress) {
+  Status made = make(options, progress);
+  // Nothing from before may be taken for the result of a call that failed; what is not ours stays.
+  if (!made.ok() && made.code != Code::kMisuse) {
+    [[maybe_unused]] const Status cleared = Folder(options.output).clear();
+  }
+  return made;
 }
 
 }  // namespace octet::checkpoint

@@ -16,8 +16,8 @@ namespace octet::checkpoint {
 
 struct SynthOptions {
   std::string preset;  // of synth_presets()
-  std::filesystem::path
-      output;  // a folder, made if missing; must be empty or hold a checkpoint made here
+  // A folder, made if missing; must be empty or hold a checkpoint made here, which goes, also when the call fails.
+  std::filesystem::path output;
   std::optional<int64_t> layers, experts, hidden, intermediate;  // smaller than the real model's
   uint64_t seed = 0;
   int64_t shard_bytes = int64_t{2} << 30;  // larger models are split, with an index

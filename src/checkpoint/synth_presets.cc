@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/format.h"
+#include "checkpoint/model_sizes.h"
 #include "checkpoint/synth.h"
 #include "core/nearest.h"
 #include "core/shape.h"
@@ -174,12 +175,15 @@ Result<std::unique_ptr<const Format>> format_of(const std::vector<SynthText>& te
   return make_format(config, quantization, nullptr);
 }
 
-//                                      layers experts hidden intermediate   k  block  fp8 block
+constexpr SynthPreset preset(std::string_view name, const ModelSizes& m, int64_t block,
+                             int64_t fp8_block, SynthTexts texts) {
+  return {name, {1, m.experts, m.hidden, m.intermediate}, m.top_k, block, fp8_block, texts};
+}
 constexpr SynthPreset kPresets[] = {
-    {"deepseek-v4.1-flash", {1, 384, 5120, 2304}, 6, kMxBlock, 32, v41_texts},  // of 40 layers
-    {"deepseek-v4-flash", {1, 256, 4096, 2048}, 6, kMxBlock, 128, v4_texts},    // of 43
-    {"gpt-oss-20b", {1, 32, 2880, 2880}, 4, kMxBlock, 0, gpt_oss_texts},        // of 24
-    {"flint-modelopt", {1, 256, 2048, 512}, 6, kNvBlock, 0, modelopt_texts},
+    preset("deepseek-v4.1-flash", kV41Flash, kMxBlock, 32, v41_texts),  // of 40 layers
+    preset("deepseek-v4-flash", kV4Flash, kMxBlock, 128, v4_texts),     // of 43
+    preset("gpt-oss-20b", kGptOss20b, kMxBlock, 0, gpt_oss_texts),      // of 24
+    preset("flint-modelopt", kFlint, kNvBlock, 0, modelopt_texts),
 };
 constexpr std::string_view kNotBuilt[] = {"flint-ct", "ct-mxfp4", "flint-gguf", "gpt-oss-gguf"};
 

@@ -23,6 +23,9 @@ struct SynthText {
   std::string text;
 };
 
+struct SynthPreset;
+using SynthTexts = std::vector<SynthText> (*)(const SynthPreset& preset, const SynthSizes& sizes);
+
 struct SynthPreset {
   std::string_view name;
   SynthSizes sizes;  // the real model's, but one layer: a real model is hundreds of gigabytes
@@ -30,7 +33,7 @@ struct SynthPreset {
   int64_t block;  // I is a multiple of it
   int64_t
       fp8_block;  // the shared expert has a scale for fp8_block x fp8_block weights; 0: no shared expert
-  std::vector<SynthText> (*texts)(const SynthPreset& preset, const SynthSizes& sizes);
+  SynthTexts texts;
 };
 
 // kMisuse for an unknown name, with the nearest right one; kUnsupported for one that is not built yet.

@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kIndexName = "model.safetensors.index.json";
-
 // Tensor name to shard file name.
 Result<std::map<std::string, std::string>> read_index(const fs::path& path) {
   OCTET_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));

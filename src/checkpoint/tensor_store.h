@@ -21,6 +21,8 @@
 
 namespace octet::checkpoint {
 
+constexpr const char* kIndexName = "model.safetensors.index.json";
+
 class TensorStore {
  public:
   static Result<TensorStore> open(const std::filesystem::path& path);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "checkpoint/format.h"
+#include "checkpoint/other_formats.h"
 #include "checkpoint/tensor_store.h"
 #include "checkpoint/validate_packed.h"
 #include "checkpoint/validate_scan.h"
@@ -127,19 +128,15 @@ class LayerCheck {
     if (view == nullptr) {
       finding.rule = "missing-tensor";
       finding.found = "no such tensor";
-      finding.wanted =
-          fmt::format("{} {}", dtype_name(tensor.dtypes.front()), to_string(tensor.dims));
+      finding.wanted = fmt::format("{} {}", wanted_dtypes(tensor), wanted_dims(tensor));
     } else if (!check_dtype(tensor, *view).ok()) {
       finding.rule = "unexpected-dtype";
       finding.found = dtype_name(view->dtype);
-      for (const Dtype dtype : tensor.dtypes) {
-        finding.wanted += finding.wanted.empty() ? "" : " or ";
-        finding.wanted += dtype_name(dtype);
-      }
+      finding.wanted = wanted_dtypes(tensor);
     } else if (!check_shape(tensor, *view).ok()) {
       finding.rule = "unexpected-shape";
       finding.found = to_string(view->dims);
-      finding.wanted = to_string(tensor.dims);
+      finding.wanted = wanted_dims(tensor);
     } else {
       return view;
     }
@@ -213,7 +210,8 @@ Finding open_failure(const std::filesystem::path& path, const Status& status) {
     if (status.why.starts_with(start)) return refusal("config-mismatch", status, "valid JSON");
   }
   const bool is_absent =
-      status.why.find(" is not in ") != std::string::npos;  // index against shard
+      status.why.find(" is not in ") != std::string::npos ||  // index against shard
+      status.why.find("no *.safetensors") != std::string::npos;
   return refusal(is_absent ? "missing-tensor" : "truncated-file", status, wanted);
 }
 
@@ -261,6 +259,12 @@ bool ValidateReport::ok() const {
 
 ValidateReport validate(const std::filesystem::path& path, const Progress& progress) {
   ValidateReport report;
+  if (const Status status = check_is_readable_format(path); !status.ok()) {
+    const bool is_other = status.code == Code::kUnsupported;
+    Findings(report).error(refusal(is_other ? "unsupported-format" : "no-such-file", status,
+                                   "a checkpoint folder, a safetensors file or a packed file"));
+    return report;
+  }
   const Result<TensorStore> store = TensorStore::open(path);
   if (!store.ok()) {
     Findings(report).error(open_failure(path, store.status()));

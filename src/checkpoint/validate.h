@@ -16,7 +16,7 @@ struct Finding {
   bool is_error = true;  // else a warning
   std::string
       rule;  // missing-tensor, unexpected-shape, unexpected-dtype, scale-nan, scale-zero-block, scale-negative,
-  // global-scale-invalid, global-scale-reciprocal, gate-up-scales-differ, truncated-file, config-mismatch
+  // global-scale-invalid, global-scale-reciprocal, gate-up-scales-differ, truncated-file, config-mismatch, checksum, no-such-file, unsupported-format
   std::string tensor;
   int64_t expert = -1, row = -1, column = -1;  // -1: does not apply
   std::string found, wanted;
@@ -27,7 +27,7 @@ struct ValidateReport {
   int64_t layers = 0;
   int64_t tensors_read = 0;
   std::vector<Finding> findings;
-  int64_t findings_left_out = 0;  // beyond the first kMaxFindings of each rule
+  int64_t findings_left_out = 0;  // beyond the first kMaxFindingsPerRule of each rule
   bool ok() const;                // no error
 };
 constexpr int64_t kMaxFindingsPerRule = 20;

@@ -8,6 +8,7 @@
 
 #include "checkpoint/model.h"
 #include "checkpoint/packed.h"
+#include "checkpoint/packed_file.h"
 #include "checkpoint/validate_scan.h"
 #include "layouts/panel.h"
 
@@ -88,7 +89,7 @@ void scan_gate(int64_t layer, const LayerTensors& tensors, Findings& findings) {
 
 bool is_packed(const TensorStore& store) {
   return store.files().size() == 1 &&
-         store.files().front().header().metadata.count("octet_pack_version") > 0;
+         store.files().front().header().metadata.contains(std::string(kPackVersionKey));
 }
 
 void validate_packed(const std::filesystem::path& path, const TensorStore& store,

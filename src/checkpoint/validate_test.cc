@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "checkpoint/model_testing.h"
 #include "checkpoint/packed.h"
 #include "checkpoint/synthetic_testing.h"
 #include "checkpoint/validate_scan.h"
@@ -249,6 +250,34 @@ TEST(Validate, FindsOddScalesAtEveryPlaceOfTheScan) {
 }
 
 // ---- Files
+
+TEST(Validate, SaysAnyForADimensionThatMayHaveAnySize) {
+  SmallCheckpoint c = small_deepseek({.layer = 0});
+  c.config["num_hash_layers"] = 1;
+  c.config.erase("vocab_size");
+  c.tensors.erase("layers.0.ffn.gate.bias");
+  c.add("layers.0.ffn.gate.tid2eid", Dtype::kI32, {20, 5});
+  const TestFolder own;
+  c.write(own.path());
+  const Finding wrong = validate(own.path()).findings.at(0);  // made-up scales may be NaN: later
+  EXPECT_EQ(wrong.rule, "unexpected-shape");
+  EXPECT_EQ(wrong.wanted, "[any, 4]");
+  c.tensors.erase("layers.0.ffn.gate.tid2eid");
+  c.write(own.path());
+  EXPECT_EQ(validate(own.path()).findings.at(0).wanted, "I32 [any, 4]");
+}
+
+TEST(Validate, NamesWhatIsNoCheckpoint) {
+  TestFolder folder;
+  EXPECT_EQ(only(validate(folder.path() / "none")).rule, "no-such-file");
+  EXPECT_EQ(only(validate(folder.path())).rule, "missing-tensor");  // an empty folder
+  write_text(folder.path() / "m.gguf", "GGUF\3 and more than eight bytes");
+  for (const fs::path& path : {folder.path(), folder.path() / "m.gguf"}) {
+    const Finding f = only(validate(path));
+    EXPECT_EQ(f.rule, "unsupported-format");
+    EXPECT_NE(f.found.find("format gguf is not built yet"), std::string::npos) << f.found;
+  }
+}
 
 TEST(Validate, TruncatedFiles) {
   TestFolder folder;

@@ -8,6 +8,8 @@
 
 namespace octet::cpu {
 
+constexpr int kMaxThreads = 1024;  // that a caller may ask for
+
 class ThreadPool final : public Executor {
  public:
   // `num_threads` <= 0: as many as the process may run on at once (its affinity mask).

@@ -14,6 +14,13 @@
 // zero codes in front, and the end is filled with zero codes to a whole block. Lanes without a row have zero codes and
 // scale code 0. So a panel of N = 16 rows and whole blocks has exactly the checkpoint's bytes.
 //
+// A slice holds every scale block that it touches whole, as does its neighbour on the other side of the cut: one scale
+// serves the block, so the block is the least that can be streamed. Memory is at most 1.05 times the bytes of these
+// blocks (rows times blocks times 17 for MXFP4, 9 for NVFP4) where the slice has at least two of them, I is a multiple
+// of 8 and H of 128; the rest is the padding of a panel to 64 bytes. Of I = 640 over 8 ranks (80 columns, 2.5 blocks) a
+// rank holds 3 blocks a row of down: 816 bytes a panel, 832 padded. Panels could share a line at their ends without
+// padding, but the kernels read whole aligned lines, and a file packed before would no longer be read.
+//
 //   gate_up   panel p: lanes 0 ... 7 = gate rows 8 p + lane, lanes 8 ... 15 = up rows 8 p + lane - 8
 //   down      panel p: lane r = output row 16 p + r
 //   expert    = gate_up panels, then down panels, each panel padded to 64 bytes
@@ -91,6 +98,16 @@ struct PanelSizes {
   int64_t expert_bytes() const { return gate_up_bytes() + down_panels * down_panel_bytes(); }
 };
 PanelSizes panel_sizes(const ExpertWeights& expert);
+
+// Codes and scales of one expert as the checkpoint has them: what reports call its weights. Of a slice, whose down columns
+// begin at element `down_start` of a scale block, the codes of its own columns and the scale of every block it touches.
+constexpr int64_t expert_weight_bytes(const LayerSpec& s, int64_t down_start) {
+  const int64_t block = scale_block(s.weights);
+  const int64_t down_end = down_start + s.intermediate;
+  const int64_t gate_up = 2 * s.intermediate * (s.hidden / 2 + ceil_div(s.hidden, block));
+  const int64_t down_codes = ceil_div(down_end, 2) - down_start / 2;  // bytes, two columns each
+  return gate_up + s.hidden * (down_codes + ceil_div(down_end, block));
+}
 
 // One panel; `out` has panel_bytes() bytes and is overwritten whole.
 void pack_gate_up_panel(const ExpertWeights& expert, int64_t panel, uint8_t* out);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fstream>
+#include <functional>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <spawn.h>
@@ -26,18 +27,11 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-}  // namespace
-
-int Finished::err_lines() const {
-  return static_cast<int>(std::count(err.begin(), err.end(), '\n'));
-}
-
-nlohmann::json Finished::json() const { return nlohmann::json::parse(out, nullptr, false); }
-
-Finished octet(const std::vector<std::string>& words) {
+// Runs octet to its end with `err` as the file of its stderr; meanwhile() is called now and then.
+Finished run_program(const std::vector<std::string>& words, const std::string& err,
+                     const std::function<void()>& meanwhile) {
   const Folder folder;
   const std::string out = folder / "out";
-  const std::string err = folder / "err";
   std::vector<std::string> all = {OCTET_PROGRAM};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> argv;
@@ -53,13 +47,56 @@ Finished octet(const std::vector<std::string>& words) {
   pid_t pid = 0;
   Finished finished;
   if (posix_spawn(&pid, OCTET_PROGRAM, &actions, nullptr, argv.data(), environ) == 0) {
+    constexpr useconds_t kPause = 2000;
     int status = 0;
-    waitpid(pid, &status, 0);
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+      meanwhile();
+      usleep(kPause);
+    }
     finished.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
   posix_spawn_file_actions_destroy(&actions);
   finished.out = read_file(out);
+  return finished;
+}
+
+}  // namespace
+
+int Finished::err_lines() const {
+  return static_cast<int>(std::count(err.begin(), err.end(), '\n'));
+}
+
+nlohmann::json Finished::json() const { return nlohmann::json::parse(out, nullptr, false); }
+
+Finished octet(const std::vector<std::string>& words) {
+  const Folder folder;
+  const std::string err = folder / "err";
+  Finished finished = run_program(words, err, [] {});
   finished.err = read_file(err);
+  return finished;
+}
+
+Finished octet_on_terminal(const std::vector<std::string>& words) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  EXPECT_GE(terminal, 0);
+  EXPECT_EQ(grantpt(terminal), 0);
+  EXPECT_EQ(unlockpt(terminal), 0);
+  const std::string name = ptsname(terminal);
+  // Held open, so that reading says "nothing there" and not "hung up" before the program begins.
+  const int held = open(name.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  fcntl(terminal, F_SETFL, O_NONBLOCK);
+  std::string written;
+  const auto drain = [&] {
+    char buffer[4096];
+    for (ssize_t n; (n = read(terminal, buffer, sizeof buffer)) > 0;) {
+      written.append(buffer, static_cast<size_t>(n));
+    }
+  };
+  Finished finished = run_program(words, name, drain);
+  drain();
+  close(held);
+  close(terminal);
+  finished.err = written;
   return finished;
 }
 

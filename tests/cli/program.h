@@ -22,6 +22,9 @@ struct Finished {
 // Runs octet to its end, stdin closed.
 Finished octet(const std::vector<std::string>& words);
 
+// The same with a terminal as stderr, and what was written there as `err`.
+Finished octet_on_terminal(const std::vector<std::string>& words);
+
 // A folder of one test's own, removed with it.
 class Folder {
  public:

@@ -19,6 +19,7 @@
 #include "cpu/thread_pool.h"
 #include "dispatch/layer.h"
 #include "layer_flags.h"
+#include "memory.h"
 #include "progress_bar.h"
 #include "read_ceiling.h"
 #include "report.h"
@@ -44,18 +45,21 @@ struct Subject {
 };
 
 Status check_counts(const BenchFlags& flags) {
+  constexpr int64_t kMaxRepeats = 1'000'000;
   for (const int64_t rows : flags.rows) {
-    if (rows < 1) return invalid_argument(fmt::format("--rows: found {}, want at least 1", rows));
+    OCTET_RETURN_IF_ERROR(check_range("--rows", rows, {1, kMaxRows}));
   }
-  if (flags.repeats < 1) {
-    return invalid_argument(fmt::format("--repeats: found {}, want at least 1", flags.repeats));
-  }
+  OCTET_RETURN_IF_ERROR(check_range("--repeats", flags.repeats, {1, kMaxRepeats}));
   if (flags.model.empty() == flags.shape.empty()) {
     return misuse("want either --model with --layer or --shape");
   }
   if (!flags.model.empty() && !flags.layer) {
     return misuse("--layer is missing, want the index of a layer of --model");
   }
+  if (!flags.model.empty() && (flags.experts || !flags.weights.empty())) {
+    return misuse("--experts and --weights change a --shape; a --model has its own");
+  }
+  if (!flags.shape.empty() && flags.layer) return misuse("--layer is a layer of a --model");
   if (!flags.shape.empty() && (flags.layer_flags.tp != "0/1" || flags.layer_flags.ep != "0/1")) {
     return misuse("--tp and --ep cut a --model; the shapes are a rank's own");
   }
@@ -66,10 +70,10 @@ Result<LayerSpec> spec_of_shape(const BenchFlags& flags) {
   OCTET_ASSIGN_OR_RETURN(const Shape shape, shape_from_name(flags.shape));
   OCTET_ASSIGN_OR_RETURN(const checkpoint::LoadOptions load, load_options(flags.layer_flags));
   LayerSpec spec;
-  spec.hidden = shape.hidden;
-  spec.intermediate = shape.intermediate;
-  spec.experts = spec.local_experts = flags.experts.value_or(shape.experts);
-  spec.router.top_k = shape.top_k;
+  spec.hidden = shape.sizes.hidden;
+  spec.intermediate = shape.sizes.intermediate;
+  spec.experts = spec.local_experts = flags.experts.value_or(shape.sizes.experts);
+  spec.router.top_k = shape.sizes.top_k;
   spec.swiglu = shape.swiglu;
   spec.weights = shape.weights;
   if (!flags.weights.empty()) {
@@ -77,38 +81,30 @@ Result<LayerSpec> spec_of_shape(const BenchFlags& flags) {
   }
   spec.activations = load.activations.value_or(shape.activations);
   spec.precision = load.precision;
-  if (spec.experts < shape.top_k) {
-    return invalid_argument(
-        fmt::format("--experts: found {}, want at least {}, one for each of a "
-                    "row's",
-                    spec.experts, shape.top_k));
-  }
+  OCTET_RETURN_IF_ERROR(
+      check_range("--experts", spec.experts, {shape.sizes.top_k, checkpoint::kMaxExperts}));
   return spec;
 }
 
-Status check_memory(const LayerSpec& spec) {
-  const int64_t want = weight_bytes(spec) + weight_bytes(spec) / 16 + ceiling_buffer_bytes();
-  const int64_t found = available_memory_bytes();
-  if (want <= found) return {};
-  return invalid_argument(
-      fmt::format("--experts: found {} experts, {} with the read ceiling's buffer, want at most "
-                  "the {} that are "
-                  "available",
-                  spec.local_experts, human_bytes(want), human_bytes(found)));
+// Panels may be a sixteenth larger than the weights that they hold.
+Status check_layer_memory(const LayerSpec& spec, int64_t weight_bytes) {
+  return check_memory(fmt::format("{} experts and the read ceiling's buffer", spec.local_experts),
+                      weight_bytes + weight_bytes / 16 + ceiling_buffer_bytes());
 }
 
 Result<Subject> make_subject(const BenchFlags& flags) {
   Subject subject;
   if (!flags.shape.empty()) {
     OCTET_ASSIGN_OR_RETURN(const LayerSpec spec, spec_of_shape(flags));
-    OCTET_RETURN_IF_ERROR(check_memory(spec));
+    OCTET_RETURN_IF_ERROR(
+        check_layer_memory(spec, spec.local_experts * layouts::expert_weight_bytes(spec, 0)));
     subject.random.emplace(spec, flags.seed);
     return subject;
   }
   OCTET_ASSIGN_OR_RETURN(const checkpoint::LoadOptions load, load_options(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const checkpoint::Model model, checkpoint::Model::open(flags.model));
   OCTET_ASSIGN_OR_RETURN(subject.loaded, model.layer(*flags.layer, load));
-  OCTET_RETURN_IF_ERROR(check_memory(subject.loaded.spec));
+  OCTET_RETURN_IF_ERROR(check_layer_memory(subject.loaded.spec, subject.loaded.weight_bytes()));
   return subject;
 }
 
@@ -178,7 +174,7 @@ Status bench(const BenchFlags& flags) {
   Bench bench(subject.tensors(), layer, pool, {flags.distinct, flags.repeats, flags.seed});
   Measured measured{layer, pool.num_threads(), 0, {}};
   for (const int64_t rows : flags.rows) {
-    ProgressBar bar(fmt::format("{} rows, reference", rows));
+    ProgressBar bar(fmt::format("{} rows", rows));
     OCTET_ASSIGN_OR_RETURN(const BenchRow row, bench.run(rows, bar.callback()));
     measured.rows.push_back(row);
   }
@@ -217,8 +213,9 @@ int bench_verb(const Args& args) {
   app.add_option("--model", flags.model, "checkpoint folder, safetensors file or packed file");
   app.add_option("--layer", flags.layer, "index of the layer of --model");
   app.add_option("--shape", flags.shape, "random weights of a shape: " + names);
-  app.add_option("--experts", flags.experts, "experts of the shape; default: the model's");
-  app.add_option("--weights", flags.weights, "mxfp4 or nvfp4; default: the model's");
+  app.add_option("--experts", flags.experts, "experts of the --shape; default: the model's");
+  app.add_option("--weights", flags.weights,
+                 "mxfp4 or nvfp4 for the --shape; default: the model's");
   app.add_option("--rows", flags.rows, "rows of a call")->delimiter(',');
   app.add_option("--distinct", flags.distinct,
                  "experts that the rows read together; default: each row its own at random");

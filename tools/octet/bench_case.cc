@@ -21,14 +21,14 @@ constexpr auto kNv = WeightFormat::kNvfp4;
 
 constexpr std::array kShapes = {
     // clang-format off
-    //    name            H     I     E    k  activation    weights  activations
-    Shape{"v4.1-tp4",     5120, 576,  384, 6, kDeepseekAct, kMx, Activations::kMxfp8},
-    Shape{"v4.1",         5120, 2304, 384, 6, kDeepseekAct, kMx, Activations::kMxfp8},
-    Shape{"v4-flash",     4096, 2048, 256, 6, kDeepseekAct, kMx, Activations::kMxfp8},
-    Shape{"v4-pro",       7168, 3072, 384, 6, kDeepseekAct, kMx, Activations::kMxfp8},
-    Shape{"gpt-oss-20b",  2880, 2880, 32,  4, kGptOssAct,   kMx, Activations::kBf16},
-    Shape{"gpt-oss-120b", 2880, 2880, 128, 4, kGptOssAct,   kMx, Activations::kBf16},
-    Shape{"flint",        2048, 512,  256, 6, {},           kNv, Activations::kBf16},
+    //    name            sizes                           activation    weights  activations
+    Shape{"v4.1-tp4",     checkpoint::kV41Flash.slice(4), kDeepseekAct, kMx, Activations::kMxfp8},
+    Shape{"v4.1",         checkpoint::kV41Flash,          kDeepseekAct, kMx, Activations::kMxfp8},
+    Shape{"v4-flash",     checkpoint::kV4Flash,           kDeepseekAct, kMx, Activations::kMxfp8},
+    Shape{"v4-pro",       checkpoint::kV4Pro,             kDeepseekAct, kMx, Activations::kMxfp8},
+    Shape{"gpt-oss-20b",  checkpoint::kGptOss20b,         kGptOssAct,   kMx, Activations::kBf16},
+    Shape{"gpt-oss-120b", checkpoint::kGptOss120b,        kGptOssAct,   kMx, Activations::kBf16},
+    Shape{"flint",        checkpoint::kFlint,             {},           kNv, Activations::kBf16},
     // clang-format on
 };
 
@@ -126,6 +126,11 @@ RandomLayer::RandomLayer(const LayerSpec& spec, uint64_t seed) {
 
 Result<Pattern> make_pattern(int64_t tokens, int64_t top_k, int64_t experts,
                              std::optional<int64_t> distinct, Random& random) {
+  if (experts < top_k) {
+    return invalid_argument(fmt::format(
+        "--ep: found {} experts on this rank, want at least {}, one for each of a row's", experts,
+        top_k));
+  }
   Pattern pattern{tokens, top_k, 0, std::vector<int64_t>(static_cast<size_t>(tokens * top_k))};
   if (!distinct) {
     for (int64_t t = 0; t < tokens; ++t) {

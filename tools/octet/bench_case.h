@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/model.h"
+#include "checkpoint/model_sizes.h"
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "octet/status.hpp"
@@ -18,7 +19,7 @@ namespace octet::tools {
 
 struct Shape {
   std::string_view name;
-  int64_t hidden, intermediate, experts, top_k;
+  checkpoint::ModelSizes sizes;
   Swiglu swiglu;
   WeightFormat weights;     // of the published model
   Activations activations;  // likewise
@@ -43,7 +44,7 @@ struct Pattern {
   int64_t tokens = 0, top_k = 0, num_labels = 0;
   std::vector<int64_t> labels;
 };
-// Exactly `distinct` experts together, or each row its k at random among `experts`.
+// Exactly `distinct` experts together, or each row its k at random among `experts`, of which there are k at least.
 Result<Pattern> make_pattern(int64_t tokens, int64_t top_k, int64_t experts,
                              std::optional<int64_t> distinct, Random& random);
 

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 
 #include "bench_case.h"
 #include "compare.h"
 #include "core/tensor.h"
+#include "memory.h"
 #include "report.h"
 
 namespace octet::tools {
@@ -106,6 +108,11 @@ Status Bench::turn(Call& call, std::vector<double>& seconds, std::vector<double>
 
 Result<BenchRow> Bench::run(int64_t rows, const Progress& progress) {
   const LayerSpec& spec = layer_.spec();
+  const int64_t elements =
+      rows * (2 * spec.hidden + 12 * spec.router.top_k);  // x and y; ids, weights
+  OCTET_RETURN_IF_ERROR(check_memory(
+      fmt::format("{} rows", rows),
+      elements * 2 + layer_.workspace_bytes(rows, spec.router.top_k, executor_.num_threads())));
   OCTET_ASSIGN_OR_RETURN(Pattern pattern, make_pattern(rows, spec.router.top_k, spec.local_experts,
                                                        options_.distinct, random_));
   Call call(layer_, std::move(pattern), executor_.num_threads(), random_);
@@ -116,6 +123,7 @@ Result<BenchRow> Bench::run(int64_t rows, const Progress& progress) {
   ratios.clear();
   for (int64_t i = 0; i < options_.repeats; ++i) {
     OCTET_RETURN_IF_ERROR(turn(call, seconds, ratios));
+    if (progress) progress(i, options_.repeats);
   }
   const Comparison compared =
       compare_with_reference(tensors_,

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // octet op: one operation of the library on tensors from a file.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <fmt/format.h>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +13,8 @@
 #include "cpu/thread_pool.h"
 #include "dispatch/operations.h"
 #include "layer_flags.h"
+#include "output_file.h"
+#include "progress_bar.h"
 #include "report.h"
 
 namespace octet::tools {
@@ -90,32 +89,6 @@ Result<dispatch::Settings> parse_settings(const std::vector<std::string>& words)
   return settings;
 }
 
-// The tensors that the operation reads, each aligned as the library's own: files align data to 8 bytes or not at all.
-class AlignedInputs {
- public:
-  AlignedInputs(const dispatch::OperationInfo& op, const NamedViews& file) {
-    for (std::string_view name : op.reads) {
-      if (name.ends_with('?')) name.remove_suffix(1);
-      const auto found = file.find(name);
-      if (found != file.end()) add(found->first, found->second);
-    }
-  }
-  const NamedViews& views() const { return views_; }
-
- private:
-  void add(const std::string& name, const TensorView& view) {
-    views_[name] = view;
-    if (reinterpret_cast<uintptr_t>(view.data) % kTensorAlignment == 0) return;
-    Tensor copy(view.dtype, view.dims);
-    if (view.num_bytes() > 0) std::memcpy(copy.data(), view.data, view.num_bytes());
-    views_[name] = copy.view();
-    copies_[name] = std::move(copy);
-  }
-
-  NamedViews views_;
-  NamedTensors copies_;
-};
-
 Json describe_tensors(const NamedTensors& tensors) {
   Json json = Json::object();
   for (const auto& [name, t] : tensors) {
@@ -140,35 +113,34 @@ void report(const OpFlags& flags, const NamedTensors& outputs, double seconds) {
   print_table(rows);
 }
 
-Status run_op(const OpFlags& flags) {
-  const dispatch::OperationInfo* op = find_operation(flags.name);
-  if (op == nullptr) return unknown_operation(flags.name);
+Status run_op(const dispatch::OperationInfo& op, const OpFlags& flags) {
   OCTET_ASSIGN_OR_RETURN(const dispatch::Settings settings, parse_settings(flags.set));
   OCTET_ASSIGN_OR_RETURN(const Backend backend, backend_from_name(flags.layer_flags.backend));
   OCTET_ASSIGN_OR_RETURN(const int threads, num_threads(flags.layer_flags));
   if (flags.input.empty()) return misuse("--input is missing, want a safetensors file");
-  const bool writes = !op->writes.empty();
+  const bool writes = !op.writes.empty();
   if (writes && flags.output.empty()) return misuse("--output is missing, want a file to write");
   if (writes) OCTET_RETURN_IF_ERROR(check_output_folder(flags.output));
 
   OCTET_ASSIGN_OR_RETURN(const checkpoint::SafetensorsFile file,
                          checkpoint::SafetensorsFile::open(flags.input));
-  const AlignedInputs inputs(*op, file.tensors());
   cpu::ThreadPool pool(threads);
-  const Stopwatch watch;
-  auto outputs = dispatch::run_operation(op->name, inputs.views(), settings, backend, pool);
-  const double seconds = watch.seconds();
-  if (!outputs.ok()) {
-    const Status& status = outputs.status();
-    if (status.code == Code::kMisuse) return status;
-    return Status{status.code, fmt::format("{}: {}", flags.input, status.why)};
-  }
+  double seconds = 0;
+  const auto timed = [&]() -> Result<NamedTensors> {
+    const BusyBar bar(op.name);
+    const Stopwatch watch;
+    auto made = dispatch::run_operation(op.name, file.tensors(), settings, backend, pool);
+    seconds = watch.seconds();
+    if (made.ok() || made.status().code == Code::kMisuse) return made;
+    return Status{made.status().code, fmt::format("{}: {}", flags.input, made.status().why)};
+  };
+  OCTET_ASSIGN_OR_RETURN(const NamedTensors outputs, timed());
   if (writes) {
     NamedViews views;
-    for (const auto& [name, tensor] : *outputs) views[name] = tensor.view();
+    for (const auto& [name, tensor] : outputs) views[name] = tensor.view();
     OCTET_RETURN_IF_ERROR(checkpoint::save_safetensors(flags.output, views));
   }
-  report(flags, *outputs, seconds);
+  report(flags, outputs, seconds);
   return {};
 }
 
@@ -186,7 +158,7 @@ int op_verb(const Args& args) {
       "octet op topk --input logits.safetensors --output ids.safetensors --set top_k=6");
   app.add_option("name", flags.name, "the operation");
   app.add_option("--input", flags.input, "safetensors file to read");
-  app.add_option("--output", flags.output, "safetensors file to write");
+  app.add_option("--output", flags.output, kOutputHelp);
   app.add_option("--set", flags.set, "key=value, a setting of the operation; may be repeated")
       ->allow_extra_args(false);
   add_backend_flag(app, flags.layer_flags);
@@ -198,7 +170,11 @@ int op_verb(const Args& args) {
   if (flags.name.empty()) {
     return finish(misuse("op: the operation is missing, want one of octet op --list"), "op");
   }
-  return finish(run_op(flags), "op");
+  const dispatch::OperationInfo* op = find_operation(flags.name);
+  if (op == nullptr) return finish(unknown_operation(flags.name), "op");
+  const auto work = [&] { return run_op(*op, flags); };
+  const bool writes = !op->writes.empty();
+  return finish(writes ? write_output(flags.output, {flags.input}, work) : work(), "op");
 }
 
 }  // namespace octet::tools

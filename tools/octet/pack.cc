@@ -9,6 +9,7 @@
 #include "checkpoint/packed.h"
 #include "command.h"
 #include "layer_flags.h"
+#include "output_file.h"
 #include "progress_bar.h"
 #include "report.h"
 
@@ -64,11 +65,12 @@ int pack_verb(const Args& args) {
   app.add_option("--layer", flags.layers, "index of a layer, may be repeated; default: all")
       ->allow_extra_args(false);
   app.add_flag("--all", flags.all, "all layers, the default");
-  app.add_option("--output", flags.output, "file to write")->required();
+  app.add_option("--output", flags.output, kOutputHelp)->required();
   add_shard_flags(app, flags.layer_flags);
   app.add_flag("--verify", flags.verify, "read the file back and compare every checksum");
   if (const auto exit = parse(app, args)) return *exit;
-  return finish(pack_model(flags), "pack");
+  const auto work = [&] { return pack_model(flags); };
+  return finish(write_output(flags.output, {flags.model}, work), "pack");
 }
 
 }  // namespace octet::tools

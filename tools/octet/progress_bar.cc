@@ -3,16 +3,31 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <unistd.h>
 
 namespace octet::tools {
+namespace {
+
+constexpr auto kQuiet = std::chrono::seconds(1);
+constexpr auto kEvery = std::chrono::milliseconds(100);
+constexpr int64_t kWidth = 32;
+
+bool is_terminal() { return isatty(STDERR_FILENO) == 1; }
+
+void clear_line() {
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+}
+
+}  // namespace
 
 ProgressBar::ProgressBar(std::string_view what)
-    : what_(what), terminal_(isatty(STDERR_FILENO) == 1), start_(Clock::now()), last_(start_) {}
+    : what_(what), terminal_(is_terminal()), start_(Clock::now()), last_(start_) {}
 
 ProgressBar::~ProgressBar() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) clear_line();
 }
 
 Progress ProgressBar::callback() {
@@ -21,18 +36,43 @@ Progress ProgressBar::callback() {
 }
 
 void ProgressBar::show(int64_t done, int64_t total) {
-  constexpr auto kQuiet = std::chrono::seconds(1);
-  constexpr auto kEvery = std::chrono::milliseconds(100);
   const Clock::time_point now = Clock::now();
   if (total <= 0 || now - start_ < kQuiet || (drawn_ && now - last_ < kEvery)) return;
   last_ = now;
   drawn_ = true;
-  constexpr int64_t kWidth = 32;
   const int64_t filled = std::clamp(done * kWidth / total, int64_t{0}, kWidth);
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   fmt::print(stderr, "\r\x1b[K{} [{:#>{}}{:.>{}}] {:3} %  {:.0f} s", what_, "", filled, "",
              kWidth - filled, done * 100 / total, elapsed);
   std::fflush(stderr);
+}
+
+BusyBar::BusyBar(std::string_view what) : what_(what) {
+  if (is_terminal()) thread_ = std::thread([this] { draw_until_done(); });
+}
+
+BusyBar::~BusyBar() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void BusyBar::draw_until_done() {
+  constexpr int64_t kMark = 4;
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, kQuiet, [this] { return done_; })) return;
+  const int64_t turn = kWidth - kMark;
+  for (int64_t step = 0; !changed_.wait_for(lock, kEvery, [this] { return done_; }); ++step) {
+    const int64_t at = turn - std::abs(step % (2 * turn) - turn);
+    fmt::print(stderr, "\r\x1b[K{} [{:.>{}}{:#>{}}{:.>{}}]  {:.0f} s", what_, "", at, "", kMark, "",
+               turn - at, std::chrono::duration<double>(kQuiet + (step + 1) * kEvery).count());
+    std::fflush(stderr);
+  }
+  clear_line();
 }
 
 }  // namespace octet::tools

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "core/progress.h"
 
@@ -29,6 +32,25 @@ class ProgressBar {
   bool terminal_;
   bool drawn_ = false;
   Clock::time_point start_, last_;
+};
+
+// For a kernel's call, which cannot say how far it is: a mark that moves to and fro, drawn by a thread of its own that
+// sleeps in between. Without a terminal there is no thread.
+class BusyBar {
+ public:
+  explicit BusyBar(std::string_view what);
+  ~BusyBar();  // clears the line
+  BusyBar(const BusyBar&) = delete;
+  BusyBar& operator=(const BusyBar&) = delete;
+
+ private:
+  void draw_until_done();
+
+  std::string what_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;
 };
 
 }  // namespace octet::tools

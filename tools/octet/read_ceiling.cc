@@ -4,10 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <limits>
 #include <new>
-#include <string>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
@@ -40,15 +37,6 @@ int64_t piece_words(int64_t words, int threads) {
   return round_up(std::clamp(words / (8 * threads), kLeast, kMost), kLineWords);
 }
 
-// What a cgroup file allows; a missing file or "max" allows everything.
-int64_t cgroup_limit() {
-  int64_t limit = std::numeric_limits<int64_t>::max();
-  int64_t used = 0;
-  std::ifstream("/sys/fs/cgroup/memory.max") >> limit;
-  std::ifstream("/sys/fs/cgroup/memory.current") >> used;
-  return limit > used && limit > 0 ? limit - used : std::numeric_limits<int64_t>::max();
-}
-
 }  // namespace
 
 int64_t last_cache_bytes() {
@@ -56,17 +44,6 @@ int64_t last_cache_bytes() {
   const long level2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
   constexpr int64_t kUnknown = int64_t{32} << 20;
   return level3 > 0 ? level3 : level2 > 0 ? level2 : kUnknown;
-}
-
-int64_t available_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string key; file >> key;) {
-    int64_t kilobytes = 0;
-    if (key == "MemAvailable:" && file >> kilobytes) {
-      return std::min(kilobytes * 1024, cgroup_limit());
-    }
-  }
-  return cgroup_limit();
 }
 
 void ReadCeiling::Free::operator()(uint64_t* p) const { std::free(p); }

@@ -10,7 +10,6 @@
 namespace octet::tools {
 
 int64_t last_cache_bytes();  // of one core's last cache level; 32 MiB if the system does not say
-int64_t available_memory_bytes();  // what a process may still take, also inside a container
 
 class ReadCeiling {
  public:

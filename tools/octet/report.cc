@@ -81,13 +81,6 @@ Json spec_json(const LayerSpec& s) {
           {"shared_experts", s.has_shared_experts}};
 }
 
-int64_t weight_bytes(const LayerSpec& s) {
-  const int64_t block = scale_block(s.weights);
-  const int64_t gate_up = 2 * s.intermediate * (s.hidden / 2 + ceil_div(s.hidden, block));
-  const int64_t down = s.hidden * (ceil_div(s.intermediate, 2) + ceil_div(s.intermediate, block));
-  return s.local_experts * (gate_up + down);
-}
-
 std::string device_name() {
   const std::string name = cpuinfo("model name");
   return name.empty() ? "unknown CPU" : name;

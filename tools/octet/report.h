@@ -22,9 +22,6 @@ void print_table(const std::vector<std::vector<std::string>>& rows);
 std::string describe(const LayerSpec& spec);
 Json spec_json(const LayerSpec& spec);
 
-// Codes and scales of the local experts, without padding; scale blocks of a slice count whole.
-int64_t weight_bytes(const LayerSpec& spec);
-
 std::string device_name();  // of /proc/cpuinfo
 int64_t clock_mhz();        // now; 0: unknown
 

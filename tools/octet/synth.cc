@@ -14,16 +14,7 @@
 namespace octet::tools {
 namespace {
 
-Status check_size(std::string_view option, const std::optional<int64_t>& size) {
-  if (!size || *size >= 1) return {};
-  return invalid_argument(fmt::format("{}: found {}, want at least 1", option, *size));
-}
-
 Status make(const checkpoint::SynthOptions& options) {
-  OCTET_RETURN_IF_ERROR(check_size("--layers", options.layers));
-  OCTET_RETURN_IF_ERROR(check_size("--experts", options.experts));
-  OCTET_RETURN_IF_ERROR(check_size("--hidden", options.hidden));
-  OCTET_RETURN_IF_ERROR(check_size("--intermediate", options.intermediate));
   const Stopwatch watch;
   {
     ProgressBar bar("writing");
@@ -50,7 +41,10 @@ int synth_verb(const Args& args) {
       "and made-up values: the same bytes for the same seed and sizes.",
       "octet synth deepseek-v4.1-flash --layers 1 --experts 64 --output ckpt");
   app.add_option("preset", options.preset, presets)->required();
-  app.add_option("--output", output, "folder to write, made if missing")->required();
+  app.add_option("--output", output,
+                 "folder to write, made if missing; a checkpoint made there before goes,\n"
+                 "also when the exit status is 1")
+      ->required();
   app.add_option("--layers", options.layers, "layers; default: the model's");
   app.add_option("--experts", options.experts, "experts a layer; default: the model's");
   app.add_option("--hidden", options.hidden, "hidden size H; default: the model's");

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is left when a command fails, and what a terminal shows while one runs.
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "program.h"
+
+namespace octet::cli_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string older(const Folder& folder) {
+  const std::string path = folder / "older";
+  std::ofstream(path) << "from before";
+  return path;
+}
+
+TEST(Output, OfAFailedCommandNoOlderFileIsLeft) {
+  const Folder folder;
+  const std::string model = make_checkpoint(folder, "gpt-oss-20b");
+  const std::string wide = save(folder / "wide", [] {
+    NamedTensors tensors;
+    tensors["x"] = make_x(2, 64);  // H is 128
+    return tensors;
+  }());
+  const std::vector<std::vector<std::string>> commands = {
+      {"run", model, "--layer", "0", "--input", wide},
+      {"run", model, "--layer", "0", "--input", folder / "missing"},
+      {"run", folder / "missing", "--layer", "0", "--input", wide},
+      {"op", "topk", "--input", wide},
+      {"op", "topk", "--input", folder / "missing"},
+      {"pack", model, "--layer", "7"},
+      {"pack", folder / "missing"}};
+  for (std::vector<std::string> words : commands) {
+    const std::string output = older(folder);
+    words.insert(words.end(), {"--output", output});
+    const Finished f = octet(words);
+    EXPECT_EQ(f.exit, 1) << f.err;
+    EXPECT_EQ(f.err_lines(), 1) << f.err;
+    EXPECT_FALSE(fs::exists(output)) << words[0] << ": " << f.err;
+  }
+}
+
+TEST(Output, OfAMisusedCommandStays) {
+  const Folder folder;
+  const std::string output = older(folder);
+  EXPECT_EQ(octet({"op", "topk", "--input", "x", "--output", output, "--set", "nothing=1"}).exit,
+            1);
+  const std::string again = older(folder);
+  EXPECT_EQ(octet({"op", "tpok", "--input", "x", "--output", again}).exit, 2);
+  EXPECT_TRUE(fs::exists(again));
+}
+
+TEST(Output, ThatIsTheInputStays) {
+  const Folder folder;
+  NamedTensors tensors;
+  tensors["x"] = make_x(2);
+  const std::string file = save(folder / "x", tensors);
+  EXPECT_EQ(octet({"op", "topk", "--input", file, "--output", file}).exit, 1);
+  EXPECT_TRUE(fs::exists(file));
+  EXPECT_EQ(octet({"op", "mxfp8_quantize", "--input", file, "--output", file}).exit, 0);
+  EXPECT_TRUE(load(file).contains("x_quant"));
+}
+
+TEST(Output, OfAFailedSynthNoOlderCheckpointIsLeft) {
+  const Folder folder;
+  const std::string model = make_checkpoint(folder, "gpt-oss-20b");
+  ASSERT_TRUE(fs::exists(model + "/model.safetensors"));
+  EXPECT_EQ(octet({"synth", "gpt-oss-20b", "--hidden", "33", "--output", model}).exit, 1);
+  EXPECT_FALSE(fs::exists(model + "/model.safetensors"));
+  EXPECT_FALSE(fs::exists(model + "/config.json"));
+}
+
+TEST(Output, OfAFailedSynthWhatIsNotItsOwnStays) {
+  const Folder folder;
+  const std::string file = older(folder);
+  EXPECT_EQ(octet({"synth", "gpt-oss-20b", "--hidden", "33", "--output", folder / ""}).exit, 1);
+  EXPECT_TRUE(fs::exists(file));
+}
+
+// A kernel's call says nothing of how far it is: there is a bar as soon as it has lasted for a second.
+TEST(Terminal, ShowsThatALongCallRuns) {
+  const Folder folder;
+  const std::string model = make_checkpoint(folder, "gpt-oss-20b");
+  std::string seen;
+  for (int64_t rows = 256; rows <= 65536 && seen.empty(); rows *= 2) {
+    NamedTensors tensors;
+    tensors["x"] = make_x(rows);
+    const Finished f =
+        octet_on_terminal({"run", model, "--layer", "0", "--input", save(folder / "x", tensors),
+                           "--output", folder / "y", "--backend", "reference", "--json"});
+    ASSERT_EQ(f.exit, 0) << f.err;
+    seen = f.err;
+    if (f.json()["run_us"].get<double>() > 2e6) {
+      EXPECT_NE(seen, "") << "the call took longer than a second, and nothing was shown";
+      break;
+    }
+  }
+  EXPECT_NE(seen.find("running [####"), std::string::npos) << seen;
+  EXPECT_TRUE(seen.ends_with("\r\x1b[K")) << seen;
+}
+
+}  // namespace
+}  // namespace octet::cli_test

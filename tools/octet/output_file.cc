@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output_file.h"
+
+#include <algorithm>
+#include <system_error>
+
+namespace octet::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Removes the file at its end unless told otherwise: also when memory runs out and an exception passes.
+class Older {
+ public:
+  Older(const fs::path& output, std::initializer_list<fs::path> inputs) : path_(output) {
+    std::error_code ignored;
+    keep_ = !fs::is_regular_file(output, ignored) ||
+            std::any_of(inputs.begin(), inputs.end(), [&](const fs::path& input) {
+              return fs::equivalent(input, output, ignored);
+            });
+  }
+  ~Older() {
+    std::error_code ignored;
+    if (!keep_) fs::remove(path_, ignored);
+  }
+  Older(const Older&) = delete;
+  Older& operator=(const Older&) = delete;
+  void keep() { keep_ = true; }
+
+ private:
+  fs::path path_;
+  bool keep_;
+};
+
+}  // namespace
+
+Status write_output(const fs::path& output, std::initializer_list<fs::path> inputs,
+                    const std::function<Status()>& work) {
+  Older older(output, inputs);
+  Status status = work();
+  if (status.ok() || status.code == Code::kMisuse) older.keep();
+  return status;
+}
+
+}  // namespace octet::tools
