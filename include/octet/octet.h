@@ -40,6 +40,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(readability-identifier-naming, modernize-use-using): C's names and typedefs */
+
 /* ---- Statuses and versions ------------------------------------------------------------------------------------------- */
 
 typedef enum octet_status {
@@ -338,6 +340,8 @@ OCTET_API size_t octet_tensors_count(const octet_tensors* tensors);
 /* *out: result `index` in the order of names; its name and its 64-byte aligned data live as long as `tensors`. */
 OCTET_API octet_status octet_tensors_get(const octet_tensors* tensors, size_t index,
                                          octet_tensor* out);
+
+/* NOLINTEND(readability-identifier-naming, modernize-use-using) */
 
 #ifdef __cplusplus
 }

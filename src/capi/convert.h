@@ -36,7 +36,7 @@ Result<TensorView> need_view(const octet_tensor& tensor, std::string_view what,
                              std::string_view wanted);
 octet_tensor to_c(const char* name, const TensorView& view);
 
-Result<NamedViews> to_views(const octet_tensor* tensors, size_t count);
+Result<NamedViews> to_views(const octet_tensor* inputs, size_t count);
 Result<dispatch::Settings> to_settings(const octet_setting* settings, size_t count);
 // NULL: auto.
 Result<Backend> to_backend(const char* name);

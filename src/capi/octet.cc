@@ -19,7 +19,6 @@
 #include "dispatch/select.h"
 
 using octet::invalid_argument;
-using octet::Result;
 using octet::Status;
 using octet::capi::CallbackExecutor;
 using octet::capi::guarded;

@@ -10,7 +10,6 @@
 
 namespace octet::checkpoint {
 
-using layouts::BiasView;
 using layouts::ExpertWeights;
 using layouts::WeightView;
 

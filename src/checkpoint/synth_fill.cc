@@ -84,10 +84,10 @@ void fill_ids(const SynthTensor& tensor, uint64_t key, int64_t first_byte,
 
 Fill ue8m0_fill(double code_rms, int64_t width) {
   // Four neighbouring codes lo ... lo + 3: the mean square of 1, 2, 4, 8 is 21.25.
-  double rms = code_rms * std::sqrt(21.25);
+  const double rms = code_rms * std::sqrt(21.25);
+  const double wanted = 1.0 / std::sqrt(static_cast<double>(width));
   int lo = 127;
-  for (const double wanted = 1.0 / std::sqrt(static_cast<double>(width)); rms > wanted; rms /= 2)
-    --lo;
+  while (std::ldexp(rms, lo - 127) > wanted) --lo;
   return {.kind = Fill::Kind::kBytes, .mask = 3, .base = static_cast<uint8_t>(lo)};
 }
 

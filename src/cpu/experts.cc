@@ -35,6 +35,7 @@ class Carver {
   template <class T>
   T* take(int64_t count) {
     T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): some pieces are lists of pointers
     bytes_ += round_up(count * static_cast<int64_t>(sizeof(T)), 64);
     return piece;
   }

@@ -12,14 +12,14 @@ namespace octet::cpu {
 #if defined(__x86_64__)
 
 bool has_avx2() {
-  static const bool kHas = [] {
+  static const bool has = [] {
     // F16C is asked of the processor itself: clang 14 has no name for it in __builtin_cpu_supports, which besides looks
     // at the operating system for AVX2.
     unsigned a = 0, b = 0, c = 0, d = 0;
     const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
     return f16c && __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   }();
-  return kHas;
+  return has;
 }
 
 #else

@@ -16,11 +16,11 @@ struct Row {
   Status (*run)(OpCall& call);
 };
 
-const std::vector<std::string_view> kRouterSettings = {
+const std::vector<std::string_view> router_settings = {
     "router", "top_k", "scale", "image_sentinel_lo", "groups", "groups_kept"};
 
 const std::vector<Row>& table() {
-  static const std::vector<Row> kTable = {
+  static const std::vector<Row> rows = {
       {{"mxfp8_quantize",
         "activations to E4M3 with a power of two for each 32",
         {"x"},
@@ -30,7 +30,7 @@ const std::vector<Row>& table() {
       {{"topk",
         "experts and weights of each row from its logits",
         {"logits", "bias?", "bias_vl?", "input_ids?", "table?"},
-        kRouterSettings,
+        router_settings,
         {"topk_ids", "topk_weights"}},
        op_topk},
       {{"route",
@@ -42,7 +42,7 @@ const std::vector<Row>& table() {
       {{"front",
         "topk, mxfp8_quantize and route in one, the same bytes",
         {"x", "logits", "bias?", "bias_vl?", "input_ids?", "table?"},
-        kRouterSettings,
+        router_settings,
         {"x_quant", "x_scale", "topk_ids", "topk_weights", "permuted", "record"}},
        op_front},
       {{"gemm1",
@@ -113,7 +113,7 @@ const std::vector<Row>& table() {
         {"weight", "scale", "global_scale"}},
        op_quantize_weight},
   };
-  return kTable;
+  return rows;
 }
 
 Status check_settings(const OperationInfo& info, const Settings& settings) {
@@ -128,12 +128,12 @@ Status check_settings(const OperationInfo& info, const Settings& settings) {
 }  // namespace
 
 std::span<const OperationInfo> operations() {
-  static const std::vector<OperationInfo> kInfos = [] {
-    std::vector<OperationInfo> infos;
-    for (const Row& row : table()) infos.push_back(row.info);
-    return infos;
+  static const std::vector<OperationInfo> infos = [] {
+    std::vector<OperationInfo> made;
+    for (const Row& row : table()) made.push_back(row.info);
+    return made;
   }();
-  return kInfos;
+  return infos;
 }
 
 Result<NamedTensors> run_operation(std::string_view name, const NamedViews& inputs,

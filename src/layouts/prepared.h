@@ -76,8 +76,8 @@ struct PreparedExpert {
   const uint8_t* w2_scale;   // 128x4
   int64_t hidden, padded;    // H, Ip
 };
-PreparedExpert prepared_expert(const Gemm1Args& gemm1, int64_t expert);  // w2 null
-PreparedExpert prepared_expert(const Gemm2Args& gemm2, int64_t expert);  // w13 null
+PreparedExpert prepared_expert(const Gemm1Args& a, int64_t e);  // w2 null
+PreparedExpert prepared_expert(const Gemm2Args& a, int64_t e);  // w13 null
 const uint8_t* w13_row(const PreparedExpert& e, W13Row row, uint8_t* scales);
 const uint8_t* w2_row(const PreparedExpert& e, int64_t channel, uint8_t* scales);
 

@@ -31,7 +31,7 @@ double ranked(double key) { return std::isnan(key) ? static_cast<double>(-1e30F)
 template <class KeyOf>
 void choose(int64_t experts, int64_t k, const KeyOf& key_of, int32_t* ids) {
   assert(k <= kMaxTopK);
-  double keys[kMaxTopK];
+  double keys[kMaxTopK] = {};
   int64_t count = 0;
   for (int64_t e = 0; e < experts; ++e) {
     const double key = ranked(key_of(e));
@@ -106,7 +106,7 @@ void deepseek_v3_row(const Row& row, const TopkArgs& a) {
   const RouterSpec& r = a.router;
   const auto score_of = [&](int64_t e) { return sigmoid(static_cast<double>(row.logits[e])); };
   const auto key_of = [&](int64_t e) { return score_of(e) + static_cast<double>(row.bias[e]); };
-  bool kept[kMaxGroups];
+  bool kept[kMaxGroups] = {};
   keep_groups(a, key_of, kept);
   const int64_t size = a.experts / r.groups;
   choose(
