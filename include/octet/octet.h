@@ -8,8 +8,8 @@
  *   named tensors ─► octet_op ─► octet_tensors                  every single operation, to compare with one's own
  *
  * Letters: T tokens (rows), H hidden, I intermediate of this rank, Ip = I padded to 128, E experts of the whole layer, k experts
- * a token (top_k). Tensors are row-major, contiguous, little endian. "semantics" names a section of the numeric
- * specification, whose bounds docs/numerics.md derives.
+ * a token (top_k). Tensors are row-major, contiguous, little endian. "semantics" names a section of
+ * docs/semantics.md, the specification; docs/numerics.md derives its bounds.
  *
  * Status.  Every call that can fail returns octet_status; octet_last_error() has the sentence: what, value found, value wanted.
  *          A null pointer, where it is not said to be allowed, is OCTET_INVALID_ARGUMENT. No exception leaves the library.
@@ -104,7 +104,9 @@ typedef struct octet_tensor {
  * or the caller's own, so that a process has one pool:
  *
  *   run() calls task(arg, 0) ... task(arg, num_tasks - 1), each once, on any threads, in any order, and returns when all have
- *   returned. `num_threads` (at least 1) says how many may be under way at once. Tasks never wait for one another.
+ *   returned. `num_threads` (at least 1) says how many may be under way at once; num_tasks is never more. Tasks never wait for
+ *   one another. A layer's call calls run() some ten times, from the thread that made the call; calls that overlap may call
+ *   it at the same time.
  *
  * Results are the same bytes for every executor (semantics 12). */
 typedef struct octet_executor {
@@ -169,11 +171,12 @@ typedef struct octet_load_options {
   int64_t ep_rank,
       ep_ranks; /* this rank's part of E; E % ep_ranks = 0. Ids in and out stay those of the whole layer */
   int32_t activations; /* octet_activations */
-  int32_t precision;   /* octet_precision; bf16 activations only, semantics 9 */
+  int32_t precision;   /* octet_precision, semantics 9; mxfp8 activations are exact for either */
   int64_t
       image_sentinel_lo; /* first of the five image token ids; -1: the configuration's, 0: no row is an image */
-  const char* backend; /* "auto", "cpu", "cuda", "reference"; NULL: auto */
-  const char* kernel;  /* one of octet_kernel_name(); NULL: the best that takes the layer */
+  const char*
+      backend; /* "auto", "cpu", "reference" ("cuda" where it is built: not in this version); NULL: auto */
+  const char* kernel; /* one of octet_kernel_name(); NULL: the best that takes the layer */
   /* Told now and then, on the calling thread, in bytes; NULL: nobody. */
   void (*progress)(void* context, int64_t done, int64_t total);
   void* progress_context;
@@ -185,7 +188,7 @@ typedef struct octet_load_options {
   }
 
 /* Loads the layer with the model's own index `layer_index` (octet_model_layer_index) into the order in which its kernel reads
- * it; takes 1.05 times the weights in memory at most. A packed file stays mapped and nothing is copied. `options` NULL: the
+ * it; takes at most 1.05 times the bytes of the scale blocks that the slice touches (docs/formats.md). A packed file stays mapped and nothing is copied. `options` NULL: the
  * defaults. *out: the layer, freed by octet_layer_free; the model may be closed before it. */
 OCTET_API octet_status octet_layer_load(const octet_model* model, int64_t layer_index,
                                         const octet_load_options* options,
@@ -255,10 +258,10 @@ OCTET_API octet_status octet_layer_workspace_bytes(const octet_layer* layer, int
 
 /* Whether x is what the decode kernels are made for, so that an engine can keep its own path for the rest: BF16 [T, H], 16-byte
  * aligned, and for a bound layer 1 <= T <= 8 (semantics 6). If not, the reason, with the value found and the value wanted.
- * Reads no element. octet_layer_run takes more: any T, any alignment that BF16 has. */
+ * Reads no element. octet_layer_run takes more: any T, and x as any array of its type; alignment is not checked there. */
 OCTET_API octet_status octet_layer_accepts(const octet_layer* layer, const octet_tensor* x);
 
-/* One call. Give ids and weights, or logits, or neither: then the checkpoint's gate makes the logits. */
+/* One call. Give ids and weights, or logits, or neither: then the checkpoint's gate makes the logits. Ids go before logits. */
 typedef struct octet_call {
   size_t struct_size;
   int64_t tokens;      /* T, 0 or more */
@@ -266,15 +269,20 @@ typedef struct octet_call {
 
   const void*
       topk_ids; /* I32 or I64 [T, k] or NULL; any values: what is outside 0 ... E-1 contributes nothing */
-  int32_t topk_ids_dtype;    /* OCTET_I32 or OCTET_I64; without topk_ids it is not looked at */
-  const float* topk_weights; /* [T, k], with topk_ids */
-  int64_t top_k;             /* k of topk_ids; 0: the layer's */
+  int32_t topk_ids_dtype; /* OCTET_I32 or OCTET_I64; without topk_ids it is not looked at */
+  const float*
+      topk_weights; /* [T, k], with topk_ids; final: the router's scale is not applied to them */
+  int64_t top_k;    /* k of topk_ids; 0: the layer's */
 
-  const float* logits;     /* [T, E] or NULL: final, no gate bias is added */
-  const void* input_ids;   /* I32 or I64 [T] or NULL; hash layers and image rows need them */
+  const float* logits; /* [T, E] or NULL: final, no gate bias is added */
+  const void*
+      input_ids; /* I32 or I64 [T] or NULL; a router that knows images or has a table needs them for every row
+                              (load with image_sentinel_lo = 0: no row is an image) */
   int32_t input_ids_dtype; /* OCTET_I32 or OCTET_I64 */
 
-  const octet_bf16* shared; /* [T, H] or NULL: added in finalize (semantics 8) */
+  const octet_bf16*
+      shared; /* [T, H] or NULL: added in finalize (semantics 8); y of a tensor- or expert-parallel rank is a
+                               part of a sum, so one rank gets it */
 
   /* Outputs, each NULL if not wanted; y or rows is. Without y the layer stops at the unfinalized rows. */
   octet_bf16* y; /* [T, H]: sum over the slots, ascending, in f32; one rounding (semantics 8) */
@@ -324,8 +332,8 @@ typedef struct octet_setting {
 typedef struct octet_tensors octet_tensors;
 
 /* One operation of `octet op`: mxfp8_quantize, topk, route, front, gemm1, gemm2, finalize, prepare, unprepare, check_weights,
- * moe_sort, moe_permute, grouped_moe, dequantize, quantize_weight; names, dtypes, shapes and settings of each: `octet op --list`,
- * semantics 3 ... 10. `inputs` and `settings` may be NULL with a count of 0; inputs that the operation does not name are ignored.
+ * moe_sort, moe_permute, grouped_moe, dequantize, quantize_weight; names, dtypes, shapes and settings of each: docs/operations.md,
+ * docs/semantics.md 3 ... 10. `inputs` and `settings` may be NULL with a count of 0; inputs that the operation does not name are ignored.
  * `backend`: as in octet_load_options. *out: the results, freed by octet_tensors_free.
  * Errors: OCTET_MISUSE (no such operation, setting or backend, with the nearest right name), OCTET_INVALID_ARGUMENT (a tensor or
  * value, by its name). */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// octet.h for C++20: the same calls with handles that free themselves, and Result<T> instead of codes. Header-only; needs
-// liboctet alone. What each call takes, stores and refuses stands in octet.h.
+// octet.h for C++20: the same calls with handles that free themselves, and Result<T> instead of codes. Header-only over
+// octet.h; link liboctet. What each call takes, stores and refuses stands in octet.h.
 //
 //   namespace oct = octet::api;
 //   auto model = oct::Model::open(path);                  Result<Model>
@@ -8,6 +8,10 @@
 //   oct::Workspace workspace(*layer->workspace_bytes(6)); 64-byte aligned
 //   octet::Status s = layer->run(call, workspace);        s.why has the sentence
 #pragma once
+
+#if __cplusplus < 202002L
+#error "octet.hpp needs C++20 (octet.h takes any C++)"
+#endif
 
 #include <cstddef>
 #include <cstdint>

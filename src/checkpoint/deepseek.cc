@@ -12,7 +12,7 @@
 namespace octet::checkpoint {
 namespace {
 
-// First of the five image token ids. formats.md section 1.
+// First of the five image token ids. docs/checkpoints.md section 1.
 constexpr int64_t kImageIdV4 = 129257;
 constexpr int64_t kImageIdV41 = 129264;
 

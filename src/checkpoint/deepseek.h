@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSeek-V4 and V4.1 with FP4 experts: MXFP4, w1 gate, w3 up, w2 down. formats.md section 1, semantics.md section 4.
+// DeepSeek-V4 and V4.1 with FP4 experts: MXFP4, w1 gate, w3 up, w2 down. docs/checkpoints.md section 1, semantics.md section 4.
 //
 //   layers.L.ffn.experts.E.w{1,2,3}.weight I8 [N, K/2], .scale F8_E8M0 [N, K/32]
 //   layers.L.ffn.gate.weight BF16 or F32 [E, H]   .bias F32 [E]   .bias_vl F32 [E], if the vision tower has layers

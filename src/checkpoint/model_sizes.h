@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of public models' MoE layers: what synth imitates, bench times and explain asks by default. formats.md sections 1-3.
+// Sizes of public models' MoE layers: what synth imitates, bench times and explain asks by default. docs/checkpoints.md sections 1-3.
 #pragma once
 
 #include <cstdint>

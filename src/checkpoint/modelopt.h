@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ModelOpt NVFP4: each matrix with E4M3 block scales and an fp32 factor, which gate and up need not share. formats.md section 3.
+// ModelOpt NVFP4: each matrix with E4M3 block scales and an fp32 factor, which gate and up need not share. docs/checkpoints.md section 3.
 //
 //   model.layers.L.mlp.experts.E.{gate,up,down}_proj.weight U8 [N, K/2], .weight_scale F8_E4M3 [N, K/16], .weight_scale_2 F32
 //   model.layers.L.mlp.gate.weight BF16 or F32 [E, H], .e_score_correction_bias F32 [E] (sigmoid routers with a bias)

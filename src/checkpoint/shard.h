@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank's part of a layer: `tp` cuts I (rows of gate and up, columns of down), `ep` cuts E. A cut inside a scale block is
-// exact: both sides keep the block's scale (layouts::WeightView::first_col). formats.md section 7.
+// exact: both sides keep the block's scale (layouts::WeightView::first_col). docs/checkpoints.md section 7.
 #pragma once
 
 #include "checkpoint/model.h"

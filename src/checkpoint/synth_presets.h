@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The models that synth() imitates: sizes, configuration files, and the tensors of each layer's MoE part: those that format.h
 // describes for such a configuration, and what published files have beside them (shared experts, input scales).
-// Sources: formats.md sections 1-3.
+// Sources: docs/checkpoints.md sections 1-3.
 #pragma once
 
 #include <cstdint>

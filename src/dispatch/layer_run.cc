@@ -88,9 +88,12 @@ Status check_routing(const LayerData& layer, const LayerCall& call) {
       return invalid_argument("topk_weights: missing, want F32 [T, k] with topk_ids");
     }
     if (call.logits_out != nullptr) {
-      return invalid_argument("logits: an output that given topk_ids do not make");
+      return invalid_argument("logits_out: an output that given topk_ids do not make");
     }
     return {};
+  }
+  if (call.given_weights != nullptr) {
+    return invalid_argument("topk_ids: missing, want I32 or I64 [T, k] with topk_weights");
   }
   if (call.logits == nullptr && layer.gate.weight.data == nullptr) {
     return invalid_argument(

@@ -214,6 +214,9 @@ TEST(Layer, RefusesACallBeforeItWritesAnything) {
   call.given_ids = {ids.data()};
   expect(call, "topk_weights: missing");
   call = f.call();
+  call.given_weights = weights.data();
+  expect(call, "topk_ids: missing");
+  call = f.call();
   std::vector<uint8_t> trace(1);
   call.trace.h_values = trace.data();
   expect(call, "h_values");

@@ -60,6 +60,7 @@ TEST(CommandLine, MistypedNamesGetTheNearest) {
   expect_misuse({"op", "roote", "--input", "x", "--output", "y"}, {"'roote', did you mean route?"});
   expect_misuse({"bench", "--shape", "v4.1-tp3"}, {"did you mean v4.1-tp4?"});
   expect_misuse({"explain", "--activations", "mxfp9"}, {"did you mean mxfp8?"});
+  expect_misuse({"explain", "model", "--layer", "0", "--hidden", "64"}, {"one of them"});
   expect_misuse({"explain", "--backend", "cqu"}, {"did you mean cpu?"});
   expect_misuse({"explain", "--kernel", "experts_bf16_mxfp4_avx"}, {"experts_bf16_mxfp4_avx2"});
 }

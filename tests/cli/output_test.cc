@@ -55,15 +55,17 @@ TEST(Output, OfAMisusedCommandStays) {
   EXPECT_TRUE(fs::exists(again));
 }
 
-TEST(Output, ThatIsTheInputStays) {
+TEST(Output, ThatIsTheInputIsMisuseAndStays) {
   const Folder folder;
   NamedTensors tensors;
   tensors["x"] = make_x(2);
   const std::string file = save(folder / "x", tensors);
-  EXPECT_EQ(octet({"op", "topk", "--input", file, "--output", file}).exit, 1);
-  EXPECT_TRUE(fs::exists(file));
-  EXPECT_EQ(octet({"op", "mxfp8_quantize", "--input", file, "--output", file}).exit, 0);
-  EXPECT_TRUE(load(file).contains("x_quant"));
+  for (const std::string& same : {file, folder / "./x"}) {
+    const Finished f = octet({"op", "mxfp8_quantize", "--input", file, "--output", same});
+    EXPECT_EQ(f.exit, 2);
+    EXPECT_NE(f.err.find("is what the command reads"), std::string::npos) << f.err;
+    EXPECT_TRUE(load(file).contains("x"));
+  }
 }
 
 TEST(Output, OfAFailedSynthNoOlderCheckpointIsLeft) {

@@ -20,6 +20,7 @@ struct ExplainFlags {
   int64_t layer = -1;
   int64_t tokens = 0;
   checkpoint::ModelSizes sizes = checkpoint::kV41Flash;
+  bool has_sizes = false;  // one of them, or weights, was given
   std::string weights = "mxfp4";
   LayerFlags layer_flags;
   bool json = false;
@@ -76,6 +77,9 @@ void print(const dispatch::Problem& problem, const dispatch::Selection& selectio
 }
 
 Status explain(const ExplainFlags& flags) {
+  if (!flags.model.empty() && flags.has_sizes) {
+    return misuse("explain: a checkpoint and sizes, want one of them");
+  }
   OCTET_RETURN_IF_ERROR(check_range("--tokens", flags.tokens, {0, kMaxRows}));
   OCTET_ASSIGN_OR_RETURN(const dispatch::LayerOptions options, layer_options(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(dispatch::Problem problem, flags.model.empty()
@@ -116,6 +120,8 @@ int explain_verb(const Args& args) {
   app.add_option("--kernel", flags.layer_flags.kernel, "ask for this kernel only");
   app.add_flag("--json", flags.json, "as JSON");
   if (const auto exit = parse(app, args)) return *exit;
+  for (const char* size : {"--hidden", "--intermediate", "--experts", "--top-k", "--weights"})
+    flags.has_sizes = flags.has_sizes || app.count(size) > 0;
   return finish(explain(flags), "explain");
 }
 

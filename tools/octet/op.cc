@@ -155,7 +155,8 @@ int op_verb(const Args& args) {
       "another. Tensors that the operation does not name are ignored. octet op --list\n"
       "shows what each operation reads, its settings and what it writes; a name that ends\n"
       "in ? is optional. check_weights writes no file.",
-      "octet op topk --input logits.safetensors --output ids.safetensors --set top_k=6");
+      "octet op topk --input logits.safetensors --output ids.safetensors --set router=softmax "
+      "--set top_k=6");
   app.add_option("name", flags.name, "the operation");
   app.add_option("--input", flags.input, "safetensors file to read");
   app.add_option("--output", flags.output, kOutputHelp);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output_file.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 #include <system_error>
 
 namespace octet::tools {
@@ -12,12 +12,9 @@ namespace fs = std::filesystem;
 // Removes the file at its end unless told otherwise: also when memory runs out and an exception passes.
 class Older {
  public:
-  Older(const fs::path& output, std::initializer_list<fs::path> inputs) : path_(output) {
+  explicit Older(const fs::path& output) : path_(output) {
     std::error_code ignored;
-    keep_ = !fs::is_regular_file(output, ignored) ||
-            std::any_of(inputs.begin(), inputs.end(), [&](const fs::path& input) {
-              return fs::equivalent(input, output, ignored);
-            });
+    keep_ = !fs::is_regular_file(output, ignored);
   }
   ~Older() {
     std::error_code ignored;
@@ -36,7 +33,14 @@ class Older {
 
 Status write_output(const fs::path& output, std::initializer_list<fs::path> inputs,
                     const std::function<Status()>& work) {
-  Older older(output, inputs);
+  for (const fs::path& input : inputs) {
+    std::error_code ignored;
+    if (fs::equivalent(input, output, ignored)) {
+      return misuse(fmt::format("--output {}: is what the command reads, want another file",
+                                output.string()));
+    }
+  }
+  Older older(output);
   Status status = work();
   if (status.ok() || status.code == Code::kMisuse) older.keep();
   return status;

@@ -10,8 +10,8 @@
 
 namespace octet::tools {
 
-// work(); if it fails or throws, removes a regular file at `output`, unless it is one of `inputs`. A command that was
-// misused did not begin: then the file stays.
+// work(); if it fails or throws, removes a regular file at `output`. A command that was misused did not begin: then the
+// file stays; so it is where `output` is one of `inputs`.
 constexpr const char* kOutputHelp =
     "safetensors file to write; after exit status 1 there is none of that name";
 Status write_output(const std::filesystem::path& output,

@@ -45,7 +45,8 @@ int synth_verb(const Args& args) {
                  "folder to write, made if missing; a checkpoint made there before goes,\n"
                  "also when the exit status is 1")
       ->required();
-  app.add_option("--layers", options.layers, "layers; default: the model's");
+  app.add_option("--layers", options.layers,
+                 "layers; default: as many as show the preset (one, or a few)");
   app.add_option("--experts", options.experts, "experts a layer; default: the model's");
   app.add_option("--hidden", options.hidden, "hidden size H; default: the model's");
   app.add_option("--intermediate", options.intermediate,
