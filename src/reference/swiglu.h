@@ -54,15 +54,26 @@ inline Span silu(const Span& gate, double alpha) {
   return s;
 }
 
-// Adds, relative, 5 * 2^-23 for the reciprocal, the sum and the products, and (1 - sigmoid) (|alpha gate| + 2) 2^-23 for
+// Whether some number of the span is subnormal in binary32, which kernels take for 0.
+inline bool may_flush_to_zero(const Span& s) {
+  constexpr double kLeastNormal = 0x1p-126;
+  const bool holds_zero = s.lo <= 0 && s.hi >= 0;
+  return holds_zero || std::fmin(std::fabs(s.lo), std::fabs(s.hi)) < kLeastNormal;
+}
+
+// A factor or a product that may be flushed lets h be 0 too. Adds, relative, 5 * 2^-23 for the reciprocal, the sum and the products, and (1 - sigmoid) (|alpha gate| + 2) 2^-23 for
 // the rounded argument of exp2 and exp2 itself.
 inline Span swiglu(const Span& up, const Span& gate, const Swiglu& p) {
   const Span u = map(up, [&](double v) { return clamp_up(v, p.limit) + p.beta; });
   const Span g = map(gate, [&](double v) { return clamp_gate(v, p.limit); });
-  const Span h = u * silu(g, p.alpha);
+  const Span s = silu(g, p.alpha);
+  const Span h = u * s;
   const double z = p.alpha * g.value;
   const double rel = (5 + (std::fabs(z) + 2) / (1 + std::exp(z))) * 0x1p-23;
-  return {h.value, h.lo - rel * std::fabs(h.lo), h.hi + rel * std::fabs(h.hi)};
+  const Span wide{h.value, h.lo - rel * std::fabs(h.lo), h.hi + rel * std::fabs(h.hi)};
+  const bool may_flush = may_flush_to_zero(up) || may_flush_to_zero(g) || may_flush_to_zero(s) ||
+                         may_flush_to_zero(wide);
+  return may_flush ? Span{wide.value, least(wide.lo, 0.0), greatest(wide.hi, 0.0)} : wide;
 }
 
 }  // namespace octet::reference
