@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/unfinished_file.h"
 
 namespace octet::checkpoint {
 namespace {
@@ -45,6 +46,7 @@ std::string header_bytes(const std::vector<SafetensorsWriter::Entry>& entries,
 
 struct SafetensorsWriter::Impl {
   std::filesystem::path path, temporary;
+  UnfinishedFile unfinished;  // `temporary`
   std::vector<Entry> entries;
   Metadata metadata;
   size_t header_size = 0, data_size = 0, written = 0;
@@ -102,6 +104,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
   impl.entries = entries;
   impl.metadata = metadata;
   for (const Entry& e : entries) impl.data_size += TensorView{e.dtype, e.dims}.num_bytes();
+  impl.unfinished = UnfinishedFile(impl.temporary);
   impl.fd = ::open(impl.temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (impl.fd < 0) return impl.failed(errno);
   OCTET_RETURN_IF_ERROR(impl.put_header());

@@ -105,6 +105,53 @@ TEST(CommandLine, NumbersOutOfRangeAreRefusedWithTheRange) {
                  {"--distinct", "found 7", "6..6"});
 }
 
+TEST(CommandLine, NumbersWiderThanTheirTypeAreRefusedAsTyped) {
+  const std::string above = "9223372036854775808";
+  for (const char* option : {"--image-sentinel-lo", "--rows", "--threads"}) {
+    expect_refused({"check", "m", "--layer", "0", option, above},
+                   {option, "found " + above + ", want -9223372036854775808..9223372036854775807"});
+  }
+  for (const char* seed : {"-1", "18446744073709551616"}) {
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{"synth", "flint-modelopt", "--output", "s"},
+                                               {"check", "m", "--layer", "0"},
+                                               {"bench", "--shape", "flint"}}) {
+      std::vector<std::string> with = words;
+      with.insert(with.end(), {"--seed", seed});
+      expect_refused(with, {fmt::format("--seed: found {}, want 0..18446744073709551615", seed)});
+    }
+  }
+}
+
+TEST(CommandLine, EmptyValuesAreMisuse) {
+  for (const char* option : {"--activations", "--threads", "--kernel", "--tp", "--seed"}) {
+    expect_misuse({"bench", "--shape", "flint", option, ""}, {option, "found ''"});
+  }
+  expect_misuse({"explain", "", "--layer", "0"}, {"model", "found ''"});
+  for (const char* rows : {"1,,2", ",1", "1,"}) {
+    expect_misuse({"bench", "--shape", "flint", "--rows", rows}, {"--rows", rows});
+    expect_misuse({"bench", "--shape", "flint", fmt::format("--rows={}", rows)}, {"--rows", rows});
+  }
+}
+
+TEST(CommandLine, ExplainRefusesWhatLoadingRefuses) {
+  expect_refused({"explain", "--top-k", "500"}, {"500 experts a token, wanted 1 ... 16"});
+  expect_refused({"explain", "--experts", "4", "--top-k", "5"}, {"wanted at least the 5"});
+  expect_refused({"explain", "--tp", "0/7"}, {"intermediate 2304 is not a multiple of tp 7"});
+  expect_refused({"explain", "--ep", "0/7"}, {"experts 384 is not a multiple of ep 7"});
+  EXPECT_EQ(octet({"explain", "--tp", "1/4", "--ep", "5/8"}).exit, 0);
+}
+
+TEST(CommandLine, OneLayerIsNoPlural) {
+  const Folder folder;
+  const std::string model = make_checkpoint(folder, "gpt-oss-20b");
+  EXPECT_NE(octet({"inspect", model}).out.find(", 1 MoE layer, "), std::string::npos);
+  EXPECT_NE(octet({"validate", model}).out.find(": 1 layer, "), std::string::npos);
+  const Finished packed =
+      octet({"pack", model, "--layer", "0", "--layer", "0", "--output", folder / "p"});
+  EXPECT_NE(packed.out.find(": 1 layer, "), std::string::npos) << packed.out;
+}
+
 TEST(CommandLine, NumbersThatNoMemoryHoldsAreRefusedWithWhatIsWanted) {
   const Folder folder;
   const std::string model = make_checkpoint(folder, "deepseek-v4.1-flash");

@@ -68,6 +68,44 @@ TEST(Output, ThatIsTheInputIsMisuseAndStays) {
   }
 }
 
+TEST(Output, InTheCheckpointThatIsReadIsMisuseAndNothingIsRemoved) {
+  const Folder folder;
+  const std::string model = make_checkpoint(folder, "gpt-oss-20b");
+  const std::string link = folder / "link";
+  fs::create_directory_symlink(model, link);
+  NamedTensors tensors;
+  tensors["x"] = make_x(2);
+  const std::string input = save(folder / "x", tensors);
+  const auto expect_refused = [&](std::vector<std::string> words, const std::string& output) {
+    words.insert(words.end(), {"--output", output});
+    const Finished f = octet(words);
+    EXPECT_EQ(f.exit, 2) << output;
+    EXPECT_NE(f.err.find("is in the checkpoint that the command reads"), std::string::npos)
+        << f.err;
+    EXPECT_TRUE(fs::exists(model + "/model.safetensors")) << words[0] << " " << output;
+    EXPECT_TRUE(fs::exists(model + "/config.json")) << words[0] << " " << output;
+    EXPECT_FALSE(fs::exists(model + "/new"));
+  };
+  for (const char* name : {"/model.safetensors", "/config.json", "/new", "/./config.json"}) {
+    for (const std::string& reached : {model, link}) {
+      for (const char* layer : {"0", "9"}) {  // 9: fails
+        expect_refused({"run", reached, "--layer", layer, "--input", input}, model + name);
+        expect_refused({"run", model, "--layer", layer, "--input", input}, reached + name);
+        expect_refused({"pack", reached, "--layer", layer}, model + name);
+      }
+    }
+  }
+  // A folder of links, as download caches have them: what they lead to is read too.
+  const std::string links = folder / "links";
+  fs::create_directory(links);
+  fs::create_symlink(model + "/model.safetensors", links + "/model.safetensors");
+  fs::create_symlink(model + "/config.json", links + "/config.json");
+  expect_refused({"pack", links, "--layer", "9"}, model + "/model.safetensors");
+  // A single file has its configuration beside it.
+  expect_refused({"pack", model + "/model.safetensors", "--layer", "9"}, model + "/config.json");
+  EXPECT_EQ(octet({"pack", model, "--output", folder / "packed"}).exit, 0);
+}
+
 TEST(Output, OfAFailedSynthNoOlderCheckpointIsLeft) {
   const Folder folder;
   const std::string model = make_checkpoint(folder, "gpt-oss-20b");

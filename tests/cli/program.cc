@@ -27,13 +27,11 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Runs octet to its end with `err` as the file of its stderr; meanwhile() is called now and then.
-Finished run_program(const std::vector<std::string>& words, const std::string& err,
+// Runs a program to its end with `err` as the file of its stderr; meanwhile() is called now and then.
+Finished run_program(std::vector<std::string> all, const std::string& err,
                      const std::function<void()>& meanwhile) {
   const Folder folder;
   const std::string out = folder / "out";
-  std::vector<std::string> all = {OCTET_PROGRAM};
-  all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> argv;
   for (std::string& word : all) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -46,17 +44,31 @@ Finished run_program(const std::vector<std::string>& words, const std::string& e
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), kFlags, 0600);
   pid_t pid = 0;
   Finished finished;
-  if (posix_spawn(&pid, OCTET_PROGRAM, &actions, nullptr, argv.data(), environ) == 0) {
+  if (posix_spawn(&pid, all[0].c_str(), &actions, nullptr, argv.data(), environ) == 0) {
     constexpr useconds_t kPause = 2000;
     int status = 0;
     while (waitpid(pid, &status, WNOHANG) == 0) {
       meanwhile();
       usleep(kPause);
     }
-    finished.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    finished.exit = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   posix_spawn_file_actions_destroy(&actions);
   finished.out = read_file(out);
+  return finished;
+}
+
+std::vector<std::string> with_program(const std::vector<std::string>& words) {
+  std::vector<std::string> all = {OCTET_PROGRAM};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+Finished run_with_error(const std::vector<std::string>& all) {
+  const Folder folder;
+  const std::string err = folder / "err";
+  Finished finished = run_program(all, err, [] {});
+  finished.err = read_file(err);
   return finished;
 }
 
@@ -69,11 +81,15 @@ int Finished::err_lines() const {
 nlohmann::json Finished::json() const { return nlohmann::json::parse(out, nullptr, false); }
 
 Finished octet(const std::vector<std::string>& words) {
-  const Folder folder;
-  const std::string err = folder / "err";
-  Finished finished = run_program(words, err, [] {});
-  finished.err = read_file(err);
-  return finished;
+  return run_with_error(with_program(words));
+}
+
+Finished octet_in_shell(const std::string& before, const std::vector<std::string>& words,
+                        const std::string& after) {
+  std::vector<std::string> all = {"/bin/sh", "-c", before + "; exec \"$@\" " + after, "sh"};
+  const std::vector<std::string> program = with_program(words);
+  all.insert(all.end(), program.begin(), program.end());
+  return run_with_error(all);
 }
 
 Finished octet_on_terminal(const std::vector<std::string>& words) {
@@ -92,7 +108,7 @@ Finished octet_on_terminal(const std::vector<std::string>& words) {
       written.append(buffer, static_cast<size_t>(n));
     }
   };
-  Finished finished = run_program(words, name, drain);
+  Finished finished = run_program(with_program(words), name, drain);
   drain();
   close(held);
   close(terminal);

@@ -22,6 +22,11 @@ struct Finished {
 // Runs octet to its end, stdin closed.
 Finished octet(const std::vector<std::string>& words);
 
+// The same through /bin/sh, as "BEFORE; exec octet WORDS AFTER": for limits and redirections. `out` and `err` are the shell's.
+// Ended by a signal: 128 and its number.
+Finished octet_in_shell(const std::string& before, const std::vector<std::string>& words,
+                        const std::string& after = "");
+
 // The same with a terminal as stderr, and what was written there as `err`.
 Finished octet_on_terminal(const std::vector<std::string>& words);
 

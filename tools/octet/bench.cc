@@ -16,6 +16,7 @@
 #include "build_info.h"
 #include "checkpoint/model.h"
 #include "command.h"
+#include "console.h"
 #include "cpu/thread_pool.h"
 #include "dispatch/layer.h"
 #include "layer_flags.h"
@@ -88,7 +89,7 @@ Result<LayerSpec> spec_of_shape(const BenchFlags& flags) {
 
 // Panels may be a sixteenth larger than the weights that they hold.
 Status check_layer_memory(const LayerSpec& spec, int64_t weight_bytes) {
-  return check_memory(fmt::format("{} experts and the read ceiling's buffer", spec.local_experts),
+  return check_memory(count_text(spec.local_experts, "expert") + " and the read ceiling's buffer",
                       weight_bytes + weight_bytes / 16 + ceiling_buffer_bytes());
 }
 
@@ -145,8 +146,9 @@ Json measured_json(const Measured& m) {
 }
 
 void print(const Measured& m) {
-  fmt::print("{}\n{}, {} threads on {}; read ceiling {:.1f} GB/s\n\n", describe(m.layer.spec()),
-             m.layer.selection().kernel->name, m.threads, device_name(), m.ceiling_gbs);
+  print_out("{}\n{}, {} on {}; read ceiling {:.1f} GB/s\n\n", describe(m.layer.spec()),
+            m.layer.selection().kernel->name, count_text(m.threads, "thread"), device_name(),
+            m.ceiling_gbs);
   std::vector<std::vector<std::string>> table = {
       {"rows", "experts", "bytes", "min", "median", "p99", "GB/s", "of ceiling", "error/bound"}};
   for (const BenchRow& r : m.rows) {
@@ -174,7 +176,7 @@ Status bench(const BenchFlags& flags) {
   Bench bench(subject.tensors(), layer, pool, {flags.distinct, flags.repeats, flags.seed});
   Measured measured{layer, pool.num_threads(), 0, {}};
   for (const int64_t rows : flags.rows) {
-    ProgressBar bar(fmt::format("{} rows", rows));
+    ProgressBar bar(count_text(rows, "row"));
     OCTET_ASSIGN_OR_RETURN(const BenchRow row, bench.run(rows, bar.callback()));
     measured.rows.push_back(row);
   }
@@ -186,9 +188,8 @@ Status bench(const BenchFlags& flags) {
   }
   for (const BenchRow& r : measured.rows) {
     if (r.max_error_over_bound > 1) {
-      return invalid_argument(
-          fmt::format("{} rows: found an error of {:.3g} bounds, want at most 1", r.rows,
-                      r.max_error_over_bound));
+      return invalid_argument(fmt::format("{}: found an error of {:.3g} bounds, want at most 1",
+                                          count_text(r.rows, "row"), r.max_error_over_bound));
     }
   }
   return {};

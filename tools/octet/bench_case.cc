@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/nearest.h"
+#include "report.h"
 
 namespace octet::tools {
 namespace {
@@ -142,9 +143,9 @@ Result<Pattern> make_pattern(int64_t tokens, int64_t top_k, int64_t experts,
   }
   const int64_t most = std::min(tokens * top_k, experts);
   if (*distinct < top_k || *distinct > most) {
-    return invalid_argument(
-        fmt::format("--distinct: found {}, want {}..{} for {} rows of {} experts", *distinct, top_k,
-                    most, tokens, top_k));
+    return invalid_argument(fmt::format("--distinct: found {}, want {}..{} for {} of {}", *distinct,
+                                        top_k, most, count_text(tokens, "row"),
+                                        count_text(top_k, "expert")));
   }
   for (int64_t t = 0; t < tokens; ++t) fill_row(t, *distinct, random, pattern);
   pattern.num_labels = *distinct;

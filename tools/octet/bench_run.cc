@@ -111,7 +111,7 @@ Result<BenchRow> Bench::run(int64_t rows, const Progress& progress) {
   const int64_t elements =
       rows * (2 * spec.hidden + 12 * spec.router.top_k);  // x and y; ids, weights
   OCTET_RETURN_IF_ERROR(check_memory(
-      fmt::format("{} rows", rows),
+      count_text(rows, "row"),
       elements * 2 + layer_.workspace_bytes(rows, spec.router.top_k, executor_.num_threads())));
   OCTET_ASSIGN_OR_RETURN(Pattern pattern, make_pattern(rows, spec.router.top_k, spec.local_experts,
                                                        options_.distinct, random_));

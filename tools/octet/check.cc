@@ -9,6 +9,7 @@
 #include "check_routing.h"
 #include "command.h"
 #include "compare.h"
+#include "console.h"
 #include "layer_session.h"
 #include "memory.h"
 #include "progress_bar.h"
@@ -74,16 +75,16 @@ void print_routing(const LayerOutput& out) {
   constexpr int64_t kMostRows = 8;
   const int64_t tokens = out.topk_ids.dims()[0];
   const int64_t top_k = out.top_k();
-  fmt::print("  row   expert and weight, {} a row\n", top_k);
+  print_out("  row   expert and weight, {} a row\n", top_k);
   for (int64_t t = 0; t < std::min(tokens, kMostRows); ++t) {
     std::string line = fmt::format("  {:3} ", t);
     for (int64_t j = 0; j < top_k; ++j) {
       line += fmt::format(" {:4} {:.3f}", out.topk_ids.as<int32_t>()[t * top_k + j],
                           out.topk_weights.as<float>()[t * top_k + j]);
     }
-    fmt::print("{}\n", line);
+    print_out("{}\n", line);
   }
-  if (tokens > kMostRows) fmt::print("  and {} rows more\n", tokens - kMostRows);
+  if (tokens > kMostRows) print_out("  and {} more\n", count_text(tokens - kMostRows, "row"));
 }
 
 // What became of h, or why it was not judged.
@@ -112,15 +113,15 @@ std::string worst_text(const reference::Worst& w) {
 void print(const Checked& c) {
   const LayerSession& s = c.session;
   const double gbs = static_cast<double>(c.bytes()) / c.output.seconds * 1e-9;
-  fmt::print("{}\n{}\n\n", s.title(), describe(s.spec()));
+  print_out("{}\n{}\n\n", s.title(), describe(s.spec()));
   print_routing(c.output);
-  fmt::print("\n");
+  print_out("\n");
   print_table({{"  loaded", fmt::format("{} in {}", human_bytes(s.layer().weight_bytes()),
                                         human_seconds(s.load_seconds()))},
-               {"  kernel",
-                fmt::format("{}, {} threads", s.layer().selection().kernel->name, s.num_threads())},
-               {"  run", fmt::format("{} for {} rows: {} of weights, {:.1f} GB/s",
-                                     human_seconds(c.output.seconds), c.tokens(),
+               {"  kernel", fmt::format("{}, {}", s.layer().selection().kernel->name,
+                                        count_text(s.num_threads(), "thread"))},
+               {"  run", fmt::format("{} for {}: {} of weights, {:.1f} GB/s",
+                                     human_seconds(c.output.seconds), count_text(c.tokens(), "row"),
                                      human_bytes(c.bytes()), gbs)},
                {"  reference", fmt::format("{} in float64", human_seconds(c.reference_seconds))},
                {"  logits", logits_text(c.routing)},

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "report.h"
+
 namespace octet::tools {
 namespace {
 
@@ -79,8 +81,9 @@ std::string logits_text(const RoutingVerdict& v) {
 std::string routing_text(const RoutingVerdict& v) {
   if (v.num_slots == 0) return "not judged: ids were given";
   if (v.num_ids_wrong > 0) {
-    return fmt::format("{} rows with WRONG ids; row {}, slot {}: got {}, want {}", v.num_ids_wrong,
-                       v.id.token, v.id.column, v.id.got, v.id.want.value);
+    return fmt::format("{} with WRONG ids; row {}, slot {}: got {}, want {}",
+                       count_text(v.num_ids_wrong, "row"), v.id.token, v.id.column, v.id.got,
+                       v.id.want.value);
   }
   if (v.num_weights_outside > 0) {
     return fmt::format("{} of {} weights OUTSIDE; row {}, slot {}: {}", v.num_weights_outside,
@@ -104,9 +107,9 @@ Status routing_status(const std::string& model, const RoutingVerdict& v) {
     return failure(model, "logits", v.logit, v.num_logits_outside, v.num_logits);
   }
   if (v.num_ids_wrong > 0) {
-    return invalid_argument(fmt::format("{}: topk_ids[{}, {}]: found {}, want {}; {} rows wrong",
-                                        model, v.id.token, v.id.column, v.id.got, v.id.want.value,
-                                        v.num_ids_wrong));
+    return invalid_argument(fmt::format("{}: topk_ids[{}, {}]: found {}, want {}; {} wrong", model,
+                                        v.id.token, v.id.column, v.id.got, v.id.want.value,
+                                        count_text(v.num_ids_wrong, "row")));
   }
   if (v.num_weights_outside > 0) {
     return failure(model, "topk_weights", v.weight, v.num_weights_outside, v.num_slots);

@@ -2,11 +2,15 @@
 #include "command.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <fmt/format.h>
+#include <limits>
 #include <system_error>
+#include <type_traits>
 #include <vector>
 
+#include "console.h"
 #include "core/nearest.h"
 #include "core/printable.h"
 
@@ -27,8 +31,8 @@ std::string one_line(std::string text) {
 }
 
 int misused(const CLI::App& app, std::string_view what) {
-  fmt::print(stderr, "{}: {} (see {} --help)\n", app.get_name(), one_line(std::string(what)),
-             app.get_name());
+  print_err("{}: {} (see {} --help)\n", app.get_name(), one_line(std::string(what)),
+            app.get_name());
   return kMisused;
 }
 
@@ -48,6 +52,54 @@ std::string unexpected_word(const CLI::App& app) {
   return fmt::format("no option '{}'{}", word, did_you_mean(word, views));
 }
 
+// A whole number as CLI11 reads it is cut to the widest type's range, or wraps: the word itself is judged.
+template <class Int>
+Status check_fits(const std::string& option, const std::string& word) {
+  Int value{};
+  const char* end = word.data() + word.size();
+  const auto [last, error] = std::from_chars(word.data(), end, value);
+  const bool is_negative = std::is_unsigned_v<Int> && word.starts_with('-');
+  if (error != std::errc::result_out_of_range && !is_negative) return {};
+  return invalid_argument(fmt::format("{}: found {}, want {}..{}", option, word,
+                                      std::numeric_limits<Int>::min(),
+                                      std::numeric_limits<Int>::max()));
+}
+
+Status check_value(const CLI::Option& option, const std::string& word) {
+  const std::string name = option.get_name();
+  // Empty would otherwise mean the default, which an unset variable in a script does not.
+  if (word.empty()) return misuse(fmt::format("{}: found '', want a value", name));
+  const std::string type = option.get_type_name();
+  if (type == "INT") return check_fits<int64_t>(name, word);
+  if (type == "UINT") return check_fits<uint64_t>(name, word);
+  return {};
+}
+
+// CLI11 drops the empty elements of a list: "1,,2".
+Status check_list(const CLI::App& app, const Args& args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const size_t equals = args[i].find('=');
+    const CLI::Option* option = app.get_option_no_throw(args[i].substr(0, equals));
+    if (option == nullptr || option->get_delimiter() == '\0') continue;
+    const bool has_next = equals == std::string::npos && i + 1 < args.size();
+    const std::string list = has_next ? args[i + 1] : args[i].substr(equals + 1);
+    const std::string d(1, option->get_delimiter());
+    if ((d + list + d).find(d + d) == std::string::npos) continue;
+    return misuse(
+        fmt::format("{}: found '{}', want a value beside each {}", option->get_name(), list, d));
+  }
+  return {};
+}
+
+Status check_values(const CLI::App& app, const Args& args) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& word : option->results()) {
+      OCTET_RETURN_IF_ERROR(check_value(*option, word));
+    }
+  }
+  return check_list(app, args);
+}
+
 }  // namespace
 
 void describe_verb(CLI::App& app, std::string_view verb, std::string_view purpose,
@@ -63,7 +115,7 @@ std::optional<int> parse(CLI::App& app, const Args& args) {
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", app.help());
+    write_out(app.help());
     return kDone;
   } catch (const CLI::ExtrasError&) {
     return misused(app, unexpected_word(app));
@@ -71,20 +123,21 @@ std::optional<int> parse(CLI::App& app, const Args& args) {
     // A mistyped --layer is an unknown option, not a missing one.
     return misused(app, app.remaining().empty() ? error.what() : unexpected_word(app));
   }
-  return std::nullopt;
+  const Status values = check_values(app, args);
+  if (values.ok()) return std::nullopt;
+  const std::string verb = app.get_name().substr(app.get_name().find(' ') + 1);
+  return finish(values, verb);
 }
 
 int finish(const Status& status, std::string_view verb) {
   if (status.ok()) return kDone;
   const bool misuse = status.code == Code::kMisuse;
-  fmt::print(stderr, "octet: {}{}\n", one_line(status.why),
-             misuse ? fmt::format(" (see octet {} --help)", verb) : "");
+  print_err("octet: {}{}\n", one_line(status.why),
+            misuse ? fmt::format(" (see octet {} --help)", verb) : "");
   return misuse ? kMisused : kFailed;
 }
 
-void note(std::string_view text) {
-  fmt::print(stderr, "octet: note: {}\n", one_line(std::string(text)));
-}
+void note(std::string_view text) { print_err("octet: note: {}\n", one_line(std::string(text))); }
 
 Status check_range(std::string_view option, int64_t found, Range range) {
   if (found >= range.least && found <= range.most) return {};
@@ -105,7 +158,7 @@ Status check_output_folder(const std::filesystem::path& output) {
 
 void print_json(const Json& json) {
   // Names from a file may be no UTF-8: they are shown with a replacement character, not refused.
-  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+  print_out("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace octet::tools

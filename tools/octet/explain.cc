@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/format.h"
 #include "checkpoint/model.h"
 #include "checkpoint/model_sizes.h"
+#include "checkpoint/shard.h"
 #include "command.h"
 #include "dispatch/select.h"
 #include "layer_flags.h"
@@ -26,6 +28,15 @@ struct ExplainFlags {
   bool json = false;
 };
 
+// Loading's own check, of experts and top-k alone: a width that no kernel takes is for the kernels' own reasons.
+Status check_routing_sizes(LayerSpec spec) {
+  spec.router.kind =
+      RouterKind::kSoftmax;  // no router is asked for: one of those with the widest limits
+  spec.hidden = kMxBlock;
+  spec.intermediate = scale_block(spec.weights);
+  return checkpoint::check_spec(spec);
+}
+
 Result<dispatch::Problem> problem_of_flags(const ExplainFlags& flags,
                                            const dispatch::LayerOptions& options) {
   OCTET_RETURN_IF_ERROR(check_range("--hidden", flags.sizes.hidden, {1, checkpoint::kMaxWidth}));
@@ -43,8 +54,10 @@ Result<dispatch::Problem> problem_of_flags(const ExplainFlags& flags,
   OCTET_ASSIGN_OR_RETURN(const checkpoint::LoadOptions load, load_options(flags.layer_flags));
   spec.activations = load.activations.value_or(Activations::kBf16);
   spec.precision = load.precision;
+  OCTET_RETURN_IF_ERROR(check_routing_sizes(spec));
+  OCTET_RETURN_IF_ERROR(checkpoint::check_shard(spec, load.shard));
   checkpoint::LayerTensors layer;
-  layer.spec = spec;
+  layer.spec = checkpoint::shard_spec(spec, load.shard);
   return dispatch::problem_of(layer, options);
 }
 
@@ -109,8 +122,9 @@ int explain_verb(const Args& args) {
   app.add_option("--layer", flags.layer, "index of the layer, from 0");
   app.add_option("--tokens", flags.tokens, "rows of a call; 0: any number");
   app.add_option("--hidden", flags.sizes.hidden, "hidden size H");
-  app.add_option("--intermediate", flags.sizes.intermediate, "intermediate size I of this rank");
-  app.add_option("--experts", flags.sizes.experts, "experts of the layer");
+  app.add_option("--intermediate", flags.sizes.intermediate,
+                 "intermediate size I, before --tp cuts it");
+  app.add_option("--experts", flags.sizes.experts, "experts of the layer, before --ep cuts them");
   app.add_option("--top-k", flags.sizes.top_k, "experts a row");
   app.add_option("--weights,--weight", flags.weights, "mxfp4 or nvfp4");
   add_shard_flags(app, flags.layer_flags);

@@ -100,8 +100,7 @@ int64_t LayerSession::run_bytes(int64_t tokens, int64_t top_k, bool trace) const
 Result<LayerOutput> LayerSession::run(const LayerInput& input, bool trace) {
   const int64_t tokens = input.tokens();
   const int64_t top_k = input.has(input.topk_ids) ? input.topk_ids.dims()[1] : spec().router.top_k;
-  OCTET_RETURN_IF_ERROR(
-      check_memory(fmt::format("{} rows", tokens), run_bytes(tokens, top_k, trace)));
+  OCTET_RETURN_IF_ERROR(check_memory(count_text(tokens, "row"), run_bytes(tokens, top_k, trace)));
   LayerOutput out;
   out.y = Tensor(Dtype::kBf16, {tokens, spec().hidden});
   out.topk_ids = Tensor(Dtype::kI32, {tokens, top_k});

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "command.h"
+#include "console.h"
 #include "dispatch/select.h"
 #include "report.h"
 
@@ -54,7 +55,7 @@ int list_verb(const Args& args) {
   if (json) {
     print_json(kernels_json());
   } else if (markdown) {
-    fmt::print("{}", dispatch::kernels_markdown());
+    write_out(dispatch::kernels_markdown());
   } else {
     print_kernels();
   }

@@ -10,19 +10,21 @@
 #include <vector>
 
 #include "build_info.h"
+#include "console.h"
 #include "core/nearest.h"
 #include "core/printable.h"
+#include "process.h"
 #include "verbs.h"
 
 namespace octet::tools {
 namespace {
 
 void print_help() {
-  fmt::print(
+  print_out(
       "octet: the routed experts of a mixture-of-experts layer for the few rows of a decode step,\n"
       "with 4-bit weights decoded exactly.\n\nUsage: octet VERB [OPTIONS]\n\nVerbs:\n");
-  for (const Verb& verb : kVerbs) fmt::print("  {:<10}{}\n", verb.name, verb.summary);
-  fmt::print(
+  for (const Verb& verb : kVerbs) print_out("  {:<10}{}\n", verb.name, verb.summary);
+  print_out(
       "\nOptions:\n  --help    this text; octet VERB --help explains a verb\n"
       "  --version version and revision\n\nExample:\n"
       "  octet synth deepseek-v4.1-flash --layers 1 --experts 16 --output ckpt\n"
@@ -32,14 +34,14 @@ void print_help() {
 int unknown_verb(std::string_view word) {
   std::vector<std::string_view> names;
   for (const Verb& verb : kVerbs) names.push_back(verb.name);
-  fmt::print(stderr, "octet: no verb '{}'{} (octet --help lists them)\n", shown(word),
-             did_you_mean(word, names));
+  print_err("octet: no verb '{}'{} (octet --help lists them)\n", shown(word),
+            did_you_mean(word, names));
   return kMisused;
 }
 
 int run_command(const Args& words) {
   if (words.empty()) {
-    fmt::print(stderr, "octet: no verb, want one of those that octet --help lists\n");
+    print_err("octet: no verb, want one of those that octet --help lists\n");
     return kMisused;
   }
   const std::string& word = words[0];
@@ -48,7 +50,7 @@ int run_command(const Args& words) {
     return kDone;
   }
   if (word == "--version") {
-    fmt::print("octet {} ({})\n", kVersion, kGitRevision);
+    print_out("octet {} ({})\n", kVersion, kGitRevision);
     return kDone;
   }
   for (const Verb& verb : kVerbs) {
@@ -57,15 +59,24 @@ int run_command(const Args& words) {
   return unknown_verb(word);
 }
 
+// The same, or kFailed where the report did not reach stdout.
+int end_report(int exit) {
+  const Status flushed = flush_report();
+  if (exit != kDone || flushed.ok()) return exit;
+  print_err("octet: {}\n", flushed.why);
+  return kFailed;
+}
+
 }  // namespace
 }  // namespace octet::tools
 
 int main(int argc, char** argv) {
+  octet::tools::prepare_process();
   // Our code throws nothing; the standard library does when memory runs out.
   try {
-    return octet::tools::run_command({argv + 1, argv + argc});
+    return octet::tools::end_report(octet::tools::run_command({argv + 1, argv + argc}));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "octet: {}\n", error.what());
+    octet::tools::report_exception(error);
     return octet::tools::kFailed;
   }
 }

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <sys/resource.h>
 
 #include "report.h"
 
@@ -36,11 +37,20 @@ int64_t cgroup_bytes() {
   return std::max<int64_t>(limit - std::max<int64_t>(used, 0), 0);
 }
 
+// What a limit of this process (ulimit) leaves beside what `key` says is used.
+int64_t limit_bytes(__rlimit_resource_t resource, std::string_view key) {
+  rlimit limit = {};
+  if (::getrlimit(resource, &limit) != 0 || limit.rlim_cur > rlim_t{kNoLimit}) return kNoLimit;
+  const int64_t used = number_of("/proc/self/status", key, 0) * 1024;
+  return std::max<int64_t>(static_cast<int64_t>(limit.rlim_cur) - used, 0);
+}
+
 }  // namespace
 
 int64_t available_memory_bytes() {
   const int64_t kilobytes = number_of("/proc/meminfo", "MemAvailable:", kNoLimit / 1024);
-  return std::min(kilobytes * 1024, cgroup_bytes());
+  return std::min({kilobytes * 1024, cgroup_bytes(), limit_bytes(RLIMIT_AS, "VmSize:"),
+                   limit_bytes(RLIMIT_DATA, "VmData:")});
 }
 
 Status check_memory(std::string_view what, int64_t bytes) {

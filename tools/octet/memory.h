@@ -9,7 +9,8 @@
 
 namespace octet::tools {
 
-// What can be had without swapping: the machine's, or what a control group leaves of it; file pages count as free.
+// What can be had without swapping: the machine's, or what a control group or a limit of the process leaves of it; file
+// pages count as free.
 int64_t available_memory_bytes();
 
 // "WHAT: needs 12.0 GB, want at most the 3.1 GB that are available".

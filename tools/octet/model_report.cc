@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "console.h"
 #include "core/printable.h"
 #include "report.h"
 
@@ -31,7 +32,7 @@ void print_layers(const std::vector<LayerRow>& rows) {
         first == last ? fmt::format("layer {}", rows[first].index)
                       : fmt::format("layers {}..{}, each", rows[first].index, rows[last].index);
     if (!is_plain(rows[first])) range += fmt::format(" ({})", rows[first].name);
-    fmt::print("  {}: {}\n", printable(range), text);
+    print_out("  {}: {}\n", printable(range), text);
     first = last + 1;
   }
 }
@@ -81,11 +82,13 @@ Result<ModelReport> read_model(const std::string& path, const checkpoint::LoadOp
 }
 
 void print(const ModelReport& report) {
-  fmt::print("{}: {} ({}), {} MoE layers, {} of expert weights\n", report.path, report.format,
-             shown(report.model_type), report.layers.size(), human_bytes(report.bytes()));
+  print_out("{}: {} ({}), {}, {} of expert weights\n", report.path, report.format,
+            shown(report.model_type),
+            count_text(static_cast<int64_t>(report.layers.size()), "MoE layer"),
+            human_bytes(report.bytes()));
   print_layers(report.layers);
-  fmt::print("kernels:\n");
-  for (const std::string& line : kernel_lines(report)) fmt::print("  {}\n", line);
+  print_out("kernels:\n");
+  for (const std::string& line : kernel_lines(report)) print_out("  {}\n", line);
 }
 
 Json to_json(const ModelReport& report) {

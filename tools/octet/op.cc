@@ -9,6 +9,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "command.h"
+#include "console.h"
 #include "core/nearest.h"
 #include "cpu/thread_pool.h"
 #include "dispatch/operations.h"
@@ -44,7 +45,7 @@ Json operation_json(const dispatch::OperationInfo& op) {
 }
 
 void print(const dispatch::OperationInfo& op) {
-  fmt::print("{}: {}\n", op.name, op.summary);
+  print_out("{}: {}\n", op.name, op.summary);
   print_table(
       {{"  reads", join(op.reads)}, {"  --set", join(op.settings)}, {"  writes", join(op.writes)}});
 }
@@ -105,7 +106,7 @@ void report(const OpFlags& flags, const NamedTensors& outputs, double seconds) {
                 {"outputs", describe_tensors(outputs)}});
     return;
   }
-  fmt::print("{}: {}\n", flags.name, human_seconds(seconds));
+  print_out("{}: {}\n", flags.name, human_seconds(seconds));
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, t] : outputs) {
     rows.push_back({"  " + name, fmt::format("{} {}", dtype_name(t.dtype()), to_string(t.dims()))});

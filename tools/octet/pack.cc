@@ -2,12 +2,14 @@
 // octet pack: layers in the library's own streaming layout, which `run` maps and loads nothing.
 #include <filesystem>
 #include <fmt/format.h>
+#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "checkpoint/packed.h"
 #include "command.h"
+#include "console.h"
 #include "layer_flags.h"
 #include "output_file.h"
 #include "progress_bar.h"
@@ -43,10 +45,11 @@ Status pack_model(const PackFlags& flags) {
   }
   std::error_code ignored;
   const auto bytes = std::filesystem::file_size(flags.output, ignored);
-  const size_t count = flags.layers.empty() ? model.layers().size() : flags.layers.size();
-  fmt::print("{}: {} layers, {} in {}{}\n", flags.output, count,
-             human_bytes(static_cast<int64_t>(bytes)), human_seconds(pack_seconds),
-             flags.verify ? ", every checksum right" : "");
+  const std::set<int64_t> chosen(flags.layers.begin(), flags.layers.end());
+  const size_t count = chosen.empty() ? model.layers().size() : chosen.size();
+  print_out("{}: {}, {} in {}{}\n", flags.output, count_text(static_cast<int64_t>(count), "layer"),
+            human_bytes(static_cast<int64_t>(bytes)), human_seconds(pack_seconds),
+            flags.verify ? ", every checksum right" : "");
   return {};
 }
 

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "console.h"
+
 namespace octet::tools {
 namespace {
 
@@ -16,10 +18,7 @@ constexpr int64_t kWidth = 32;
 
 bool is_terminal() { return isatty(STDERR_FILENO) == 1; }
 
-void clear_line() {
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
-}
+void clear_line() { print_err("\r\x1b[K"); }
 
 }  // namespace
 
@@ -42,9 +41,8 @@ void ProgressBar::show(int64_t done, int64_t total) {
   drawn_ = true;
   const int64_t filled = std::clamp(done * kWidth / total, int64_t{0}, kWidth);
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  fmt::print(stderr, "\r\x1b[K{} [{:#>{}}{:.>{}}] {:3} %  {:.0f} s", what_, "", filled, "",
-             kWidth - filled, done * 100 / total, elapsed);
-  std::fflush(stderr);
+  print_err("\r\x1b[K{} [{:#>{}}{:.>{}}] {:3} %  {:.0f} s", what_, "", filled, "", kWidth - filled,
+            done * 100 / total, elapsed);
 }
 
 BusyBar::BusyBar(std::string_view what) : what_(what) {
@@ -68,9 +66,8 @@ void BusyBar::draw_until_done() {
   const int64_t turn = kWidth - kMark;
   for (int64_t step = 0; !changed_.wait_for(lock, kEvery, [this] { return done_; }); ++step) {
     const int64_t at = turn - std::abs(step % (2 * turn) - turn);
-    fmt::print(stderr, "\r\x1b[K{} [{:.>{}}{:#>{}}{:.>{}}]  {:.0f} s", what_, "", at, "", kMark, "",
-               turn - at, std::chrono::duration<double>(kQuiet + (step + 1) * kEvery).count());
-    std::fflush(stderr);
+    print_err("\r\x1b[K{} [{:.>{}}{:#>{}}{:.>{}}]  {:.0f} s", what_, "", at, "", kMark, "",
+              turn - at, std::chrono::duration<double>(kQuiet + (step + 1) * kEvery).count());
   }
   clear_line();
 }

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "console.h"
+
 namespace octet::tools {
 namespace {
 
@@ -41,6 +43,10 @@ std::string human_seconds(double seconds) {
   return fmt::format("{:.2f} s", seconds);
 }
 
+std::string count_text(int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
 void print_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
@@ -53,12 +59,12 @@ void print_table(const std::vector<std::vector<std::string>>& rows) {
       const bool last = c + 1 == row.size();
       line += last ? row[c] : fmt::format("{:<{}}  ", row[c], widths[c]);
     }
-    fmt::print("{}\n", line);
+    print_out("{}\n", line);
   }
 }
 
 std::string describe(const LayerSpec& s) {
-  std::string experts = fmt::format("{} experts", s.experts);
+  std::string experts = count_text(s.experts, "expert");
   if (s.local_experts != s.experts) {
     experts += fmt::format(" ({}..{} here)", s.first_expert, s.first_expert + s.local_experts - 1);
   }

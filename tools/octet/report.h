@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "command.h"
@@ -12,8 +13,9 @@
 
 namespace octet::tools {
 
-std::string human_bytes(int64_t bytes);     // "145.7 MB", powers of ten
-std::string human_seconds(double seconds);  // "4.12 ms"
+std::string human_bytes(int64_t bytes);                         // "145.7 MB", powers of ten
+std::string human_seconds(double seconds);                      // "4.12 ms"
+std::string count_text(int64_t count, std::string_view thing);  // "1 layer", "2 layers"
 
 // Rows of cells, columns as wide as their widest cell, two spaces between. The first row is the heading.
 void print_table(const std::vector<std::vector<std::string>>& rows);

@@ -8,6 +8,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "command.h"
+#include "console.h"
 #include "layer_session.h"
 #include "output_file.h"
 #include "report.h"
@@ -54,15 +55,15 @@ Json report_json(const RunReport& r) {
 }
 
 void print(const RunReport& r, const std::string& output) {
-  fmt::print("{}\n  {}\n", r.session.title(), describe(r.session.spec()));
+  print_out("{}\n  {}\n", r.session.title(), describe(r.session.spec()));
   print_table(
-      {{"  kernel", fmt::format("{}, {} threads", r.session.layer().selection().kernel->name,
-                                r.session.num_threads())},
+      {{"  kernel", fmt::format("{}, {}", r.session.layer().selection().kernel->name,
+                                count_text(r.session.num_threads(), "thread"))},
        {"  load", fmt::format("{}, {}", human_seconds(r.session.load_seconds()),
                               human_bytes(r.session.layer().weight_bytes()))},
-       {"  run",
-        fmt::format("{} for {} rows: {} experts, {}, {:.1f} GB/s", human_seconds(r.output.seconds),
-                    r.output.y.dims()[0], r.experts_read, human_bytes(r.bytes), r.gbs())},
+       {"  run", fmt::format("{} for {}: {}, {}, {:.1f} GB/s", human_seconds(r.output.seconds),
+                             count_text(r.output.y.dims()[0], "row"),
+                             count_text(r.experts_read, "expert"), human_bytes(r.bytes), r.gbs())},
        {"  written", output}});
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "command.h"
+#include "console.h"
 #include "progress_bar.h"
 #include "report.h"
 
@@ -20,8 +21,8 @@ Status make(const checkpoint::SynthOptions& options) {
     ProgressBar bar("writing");
     OCTET_RETURN_IF_ERROR(checkpoint::synth(options, bar.callback()));
   }
-  fmt::print("{}: {} in {}\n", options.output.string(), options.preset,
-             human_seconds(watch.seconds()));
+  print_out("{}: {} in {}\n", options.output.string(), options.preset,
+            human_seconds(watch.seconds()));
   return {};
 }
 

@@ -7,9 +7,11 @@
 #include <string>
 
 #include "command.h"
+#include "console.h"
 #include "core/printable.h"
 #include "model_report.h"
 #include "progress_bar.h"
+#include "report.h"
 
 namespace octet::tools {
 namespace {
@@ -54,16 +56,16 @@ void print_report_json(const ValidateReport& report, const Result<ModelReport>& 
 void print_report(const ValidateReport& report, const Result<ModelReport>& model) {
   if (model.ok()) print(*model);
   for (const Finding& f : report.findings) {
-    fmt::print("{}\n",
-               printable(fmt::format("{} {}: {}found {}, want {}", f.is_error ? "error" : "warning",
-                                     f.rule, where(f), f.found, f.wanted)));
+    print_out("{}\n",
+              printable(fmt::format("{} {}: {}found {}, want {}", f.is_error ? "error" : "warning",
+                                    f.rule, where(f), f.found, f.wanted)));
   }
   if (report.findings_left_out > 0) {
-    fmt::print("and {} more of the same rules\n", report.findings_left_out);
+    print_out("and {} more of the same rules\n", report.findings_left_out);
   }
-  fmt::print("{}: {} layers, {} tensors read: {}\n",
-             report.format.empty() ? "unknown format" : report.format, report.layers,
-             report.tensors_read, report.ok() ? "ok" : "not ok");
+  print_out("{}: {}, {} read: {}\n", report.format.empty() ? "unknown format" : report.format,
+            count_text(report.layers, "layer"), count_text(report.tensors_read, "tensor"),
+            report.ok() ? "ok" : "not ok");
 }
 
 Status verdict(const std::string& model, const ValidateReport& report) {
@@ -72,9 +74,8 @@ Status verdict(const std::string& model, const ValidateReport& report) {
   if (first == report.findings.end()) return {};
   const auto errors = std::count_if(report.findings.begin(), report.findings.end(),
                                     [](const Finding& f) { return f.is_error; });
-  return invalid_argument(fmt::format("{}: {}found {}, want {} ({} error{} in all)", model,
-                                      where(*first), first->found, first->wanted, errors,
-                                      errors == 1 ? "" : "s"));
+  return invalid_argument(fmt::format("{}: {}found {}, want {} ({} in all)", model, where(*first),
+                                      first->found, first->wanted, count_text(errors, "error")));
 }
 
 }  // namespace
