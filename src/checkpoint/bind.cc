@@ -67,6 +67,9 @@ class Binder {
  private:
   Status place(const TensorPlan& wanted) {
     const TensorView* found = store_.find(wanted.name);
+    if (const OtherTensor* other = store_.find_other(wanted.name)) {
+      return wrong_dtype(wanted, other->dtype);
+    }
     if (found == nullptr) {
       return invalid_argument(fmt::format("tensor {} is missing", wanted.name));
     }

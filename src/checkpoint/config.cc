@@ -19,6 +19,7 @@ constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 struct Config::Node {
   nlohmann::json value = nlohmann::json::object();
   std::string where;
+  bool is_there = false;
 
   // Null: absent.
   const nlohmann::json* find(std::string_view key) const {
@@ -48,6 +49,7 @@ Result<Config> Config::parse(std::string_view text, std::string_view where) {
   auto node = std::make_shared<Node>();
   node->value = std::move(value);
   node->where = where;
+  node->is_there = true;
   config.node_ = std::move(node);
   return config;
 }
@@ -59,7 +61,12 @@ Result<Config> Config::read(const std::filesystem::path& path) {
 }
 
 bool Config::has(std::string_view key) const { return node_->find(key) != nullptr; }
-bool Config::empty() const { return node_->value.empty(); }
+bool Config::is_absent() const { return !node_->is_there; }
+
+bool Config::is_empty_list(std::string_view key) const {
+  const nlohmann::json* found = node_->find(key);
+  return found != nullptr && found->is_array() && found->empty();
+}
 
 Config Config::object(std::string_view key) const {
   Config inner;

@@ -17,13 +17,14 @@ namespace octet::checkpoint {
 
 class Config {
  public:
-  Config();  // no keys
+  Config();  // of a file that is not there: no keys
   // A JSON object without duplicate keys.
   static Result<Config> parse(std::string_view text, std::string_view where);
   static Result<Config> read(const std::filesystem::path& path);
 
   bool has(std::string_view key) const;
-  bool empty() const;
+  bool is_absent() const;  // not even {}
+  bool is_empty_list(std::string_view key) const;
   // The object under `key`; without keys if there is none.
   Config object(std::string_view key) const;
 

@@ -42,6 +42,10 @@ class Deepseek final : public Format {
     return layer < first ? plain_layer_name(layer) : fmt::format("mtp.{}", layer - first);
   }
 
+  std::optional<int64_t> num_layers() const override {
+    return s_.hidden_layers > 0 ? std::optional(s_.hidden_layers) : std::nullopt;
+  }
+
   LayerPlan plan(int64_t layer, const TensorStore* store) const override {
     const std::string ffn =
         (store == nullptr ? plain_layer_name(layer) : layer_name(layer, *store)) + ".ffn.";
@@ -147,7 +151,7 @@ Result<std::unique_ptr<const Format>> deepseek_format(const Config& config) {
   OCTET_ASSIGN_OR_RETURN(s.spec.router.scale, read_scale(text));
   OCTET_ASSIGN_OR_RETURN(s.spec.swiglu.limit, read_limit(text, {}));
   OCTET_ASSIGN_OR_RETURN(s.vocab, text.integer("vocab_size", kCounts, kAnySize));
-  OCTET_ASSIGN_OR_RETURN(s.hidden_layers, text.integer("num_hidden_layers", kCounts, 0));
+  OCTET_ASSIGN_OR_RETURN(s.hidden_layers, text.integer("num_hidden_layers", kLayerCounts, 0));
   OCTET_ASSIGN_OR_RETURN(s.hash_layers, text.integer("num_hash_layers", kCounts, 0));
   OCTET_ASSIGN_OR_RETURN(const int64_t shared, text.integer("n_shared_experts", kCounts, 0));
   s.has_shared_experts = shared > 0;

@@ -40,11 +40,15 @@ std::string wanted_dims(const TensorPlan& plan) {
   return fmt::format("[{}]", text);
 }
 
+Status wrong_dtype(const TensorPlan& plan, std::string_view found) {
+  return invalid_argument(
+      fmt::format("tensor {}: dtype {}, wanted {}", plan.name, found, wanted_dtypes(plan)));
+}
+
 Status check_dtype(const TensorPlan& plan, const TensorView& found) {
   if (std::find(plan.dtypes.begin(), plan.dtypes.end(), found.dtype) != plan.dtypes.end())
     return {};
-  return invalid_argument(fmt::format("tensor {}: dtype {}, wanted {}", plan.name,
-                                      dtype_name(found.dtype), wanted_dtypes(plan)));
+  return wrong_dtype(plan, dtype_name(found.dtype));
 }
 
 Status check_shape(const TensorPlan& plan, const TensorView& found) {
@@ -94,7 +98,7 @@ Result<std::unique_ptr<const Format>> make_format(const Config& config, const Co
   if (store != nullptr && !store->numbers("block.", ".mlp.").empty()) {
     return not_built("format gpt-oss with its original names (block.N.mlp)");
   }
-  if (config.empty()) {
+  if (config.is_absent()) {
     return invalid_argument(
         fmt::format("{}: no config.json beside the tensors, wanted one",
                     store ? store->path().string() : std::string("config.json")));
@@ -102,7 +106,7 @@ Result<std::unique_ptr<const Format>> make_format(const Config& config, const Co
   OCTET_ASSIGN_OR_RETURN(const std::string model_type, config.text("model_type"));
   OCTET_ASSIGN_OR_RETURN(std::string method,
                          config.object("quantization_config").text("quant_method", ""));
-  if (method.empty() && !quant_config.empty()) method = "modelopt";
+  if (method.empty() && !quant_config.is_absent()) method = "modelopt";
   if (method == "compressed-tensors") return not_built("format compressed-tensors");
   if (model_type == "deepseek_v4" || model_type == "deepseek_v41") return deepseek_format(config);
   if (model_type == "gpt_oss" && method == "mxfp4") return gpt_oss_format(config);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,10 @@ class Format {
   virtual std::string_view model_type() const = 0;
   // Indices of the MoE layers that have tensors here, ascending.
   virtual std::vector<int64_t> layers(const TensorStore& store) const = 0;
+  // How many layers the configuration gives a model that has experts in each; none: it does not say, or has others too.
+  virtual std::optional<int64_t> num_layers() const { return {}; }
+  // Whether a layer between those of `layers` has no routed experts that this format reads.
+  virtual bool is_other_layer(int64_t, const TensorStore&) const { return false; }
   // How the names of a layer's tensors begin, "layers.3".
   virtual std::string layer_name(int64_t layer, const TensorStore& store) const;
   // `store` settles spellings that vary and what is there beside the routed experts; null: as published (synth).
@@ -87,6 +92,7 @@ Result<std::unique_ptr<const Format>> make_format(const Config& config, const Co
                                                   const TensorStore* store);
 
 // Whether a tensor is what the plan wants: "tensor NAME: shape [4, 8], wanted [4, 16]".
+Status wrong_dtype(const TensorPlan& plan, std::string_view found);
 Status check_dtype(const TensorPlan& plan, const TensorView& found);
 Status check_shape(const TensorPlan& plan, const TensorView& found);
 std::string wanted_dtypes(const TensorPlan& plan);  // "BF16 or F32"

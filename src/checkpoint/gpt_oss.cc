@@ -15,11 +15,15 @@ constexpr double kLimit = 7.0;
 
 class GptOss final : public Format {
  public:
-  explicit GptOss(const LayerSpec& spec) : spec_(spec) {}
+  GptOss(const LayerSpec& spec, int64_t num_layers) : spec_(spec), num_layers_(num_layers) {}
   std::string_view name() const override { return "gpt_oss"; }
   std::string_view model_type() const override { return "gpt_oss"; }
   std::vector<int64_t> layers(const TensorStore& store) const override {
     return store.numbers("model.layers.", ".mlp.experts.");
+  }
+
+  std::optional<int64_t> num_layers() const override {
+    return num_layers_ > 0 ? std::optional(num_layers_) : std::nullopt;
   }
 
   LayerPlan plan(int64_t layer, const TensorStore*) const override {
@@ -54,6 +58,7 @@ class GptOss final : public Format {
   }
 
   LayerSpec spec_;
+  int64_t num_layers_;  // 0: the configuration does not say
 };
 
 }  // namespace
@@ -69,8 +74,10 @@ Result<std::unique_ptr<const Format>> gpt_oss_format(const Config& config) {
   spec.router.kind = RouterKind::kSoftmax;
   spec.swiglu = {.limit = 0, .alpha = kAlpha, .beta = kBeta};
   OCTET_ASSIGN_OR_RETURN(spec.swiglu.limit, read_limit(config, kLimit));
+  OCTET_ASSIGN_OR_RETURN(const int64_t layers,
+                         config.integer("num_hidden_layers", kLayerCounts, 0));
   OCTET_RETURN_IF_ERROR(check_spec(spec));
-  return std::unique_ptr<const Format>(std::make_unique<GptOss>(spec));
+  return std::unique_ptr<const Format>(std::make_unique<GptOss>(spec, layers));
 }
 
 }  // namespace octet::checkpoint

@@ -42,6 +42,7 @@ struct Settings {
   ModelRow row;
   LayerSpec spec;
   bool is_mixed = false;
+  bool has_dense_layers = false;  // among those with experts, by the configuration
 };
 
 class Modelopt final : public Format {
@@ -58,6 +59,13 @@ class Modelopt final : public Format {
       });
     }
     return found;
+  }
+
+  // A dense layer has its matrices in the experts' place; one of another precision has experts that `layers` leaves out.
+  bool is_other_layer(int64_t layer, const TensorStore& store) const override {
+    const std::string at = mlp(layer);
+    return s_.has_dense_layers || store.has_prefix(at + "down_proj.") ||
+           store.has_prefix(at + "experts.");
   }
 
   LayerPlan plan(int64_t layer, const TensorStore* store) const override {
@@ -132,6 +140,14 @@ Result<RouterSpec> read_router(const Config& config, const ModelRow& row, Router
   return router;
 }
 
+// Keys by which layers in the midst of a model are dense: every other one and the like, or a list.
+bool has_dense_layers(const Config& config) {
+  for (const char* step : {"decoder_sparse_step", "moe_layer_freq", "interleave_moe_layer_step"}) {
+    if (config.has(step) && !config.integer(step, {1, 1}).ok()) return true;
+  }
+  return config.has("mlp_only_layers") && !config.is_empty_list("mlp_only_layers");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<const Format>> modelopt_format(const Config& config,
@@ -140,6 +156,7 @@ Result<std::unique_ptr<const Format>> modelopt_format(const Config& config,
   OCTET_ASSIGN_OR_RETURN(const std::string algo, quant_algo(config, quant_config));
   Settings s;
   s.is_mixed = algo == "MIXED_PRECISION";
+  s.has_dense_layers = has_dense_layers(config);
   OCTET_ASSIGN_OR_RETURN(s.row, model_row(model_type));
   OCTET_ASSIGN_OR_RETURN(s.spec, read_sizes(config, {.hidden = "hidden_size",
                                                      .intermediate = "moe_intermediate_size",

@@ -94,6 +94,8 @@ class Packer {
       OCTET_RETURN_IF_ERROR(writer.write(bytes));
     }
     OCTET_RETURN_IF_ERROR(writer.set_metadata(metadata_));
+    metadata_[std::string(kPackHeaderKey)] = header_checksum(writer.header());
+    OCTET_RETURN_IF_ERROR(writer.set_metadata(metadata_));
     return writer.finish();
   }
 
@@ -116,7 +118,8 @@ class Packer {
     wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
     metadata_ = {{std::string(kPackVersionKey), std::to_string(kPackVersion)},
                  {std::string(kPackSourceKey), source_name()},
-                 {std::string(kPackDigestKey), std::string(32, '0')}};
+                 {std::string(kPackDigestKey), std::string(32, '0')},
+                 {std::string(kPackHeaderKey), std::string(kChecksumDigits, '0')}};
     for (const int64_t index : wanted) {
       OCTET_ASSIGN_OR_RETURN(LayerTensors layer, model_.layer(index, options_.load));
       const auto sizes = layouts::panel_sizes(layer.experts.front());
@@ -145,7 +148,7 @@ class Packer {
   }
 
   void add_entry(SafetensorsWriter::Entry entry) {
-    metadata_[key_of(kPackChecksumKey, entry.name)] = std::string(16, '0');
+    metadata_[key_of(kPackChecksumKey, entry.name)] = std::string(kChecksumDigits, '0');
     entries_.push_back(std::move(entry));
   }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <optional>
 #include <utility>
+#include <xxhash.h>
 
 #include "checkpoint/bind.h"
 #include "checkpoint/packed.h"
@@ -160,6 +161,21 @@ std::string to_text(const Shard& s) {
 
 }  // namespace
 
+// A quote inside a JSON string stands behind a backslash, so that only a key looks like this.
+size_t header_checksum_place(std::string_view header) {
+  const std::string key = fmt::format("\"{}\":\"", kPackHeaderKey);
+  const size_t at = header.find(key);
+  const bool has_room =
+      at != std::string_view::npos && header.size() - at - key.size() >= kChecksumDigits;
+  return has_room ? at + key.size() : std::string_view::npos;
+}
+
+std::string header_checksum(std::string header) {
+  const size_t at = header_checksum_place(header);
+  if (at != std::string::npos) header.replace(at, kChecksumDigits, kChecksumDigits, '0');
+  return fmt::format("{:016x}", XXH3_64bits(header.data(), header.size()));
+}
+
 std::string packed_name(int64_t layer, std::string_view tensor) {
   return fmt::format("layers.{}.{}", layer, tensor);
 }
@@ -186,13 +202,31 @@ Result<std::unique_ptr<const PackedFile>> PackedFile::open_if_packed(
   return std::unique_ptr<const PackedFile>(std::move(packed));
 }
 
+Status PackedFile::check_header() const {
+  const auto& metadata = file_.header().metadata;
+  const auto wanted = metadata.find(std::string(kPackHeaderKey));
+  if (wanted == metadata.end()) {
+    return invalid_argument(fmt::format("{}: metadata {} is missing", where_, kPackHeaderKey));
+  }
+  const std::string found = header_checksum(std::string(file_.header().text));
+  if (found != wanted->second) {
+    return invalid_argument(fmt::format("{}: {}: {}, wanted {}: the header has been changed",
+                                        where_, kPackHeaderKey, found, wanted->second));
+  }
+  if (file_.header().others.empty()) return {};
+  const auto& [name, other] = *file_.header().others.begin();
+  return invalid_argument(fmt::format("{}: tensor {}: dtype {}, wanted one that pack writes",
+                                      where_, name, other.dtype));
+}
+
 Status PackedFile::read() {
   const auto& metadata = file_.header().metadata;
   const std::string& version = metadata.at(std::string(kPackVersionKey));
   if (version != std::to_string(kPackVersion)) {
-    return unsupported(
-        fmt::format("{}: {} {}, wanted {}", where_, kPackVersionKey, version, kPackVersion));
+    return unsupported(fmt::format("{}: {} {}, wanted {}: pack the checkpoint again", where_,
+                                   kPackVersionKey, version, kPackVersion));
   }
+  OCTET_RETURN_IF_ERROR(check_header());
   for (const std::string_view key : {kPackSourceKey, kPackDigestKey}) {
     if (!metadata.contains(std::string(key))) {
       return invalid_argument(fmt::format("{}: metadata {} is missing", where_, key));

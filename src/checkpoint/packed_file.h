@@ -2,6 +2,7 @@
 // Reading a packed file (packed.h): its metadata are checked against the tensors, the panels are used where they lie.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -22,6 +23,13 @@ constexpr std::string_view kPackSourceKey = "source";
 constexpr std::string_view kPackDigestKey = "source_digest";
 constexpr std::string_view kPackLayerKey = "layer.";
 constexpr std::string_view kPackChecksumKey = "checksum.";
+constexpr std::string_view kPackHeaderKey = "header_checksum";
+constexpr size_t kChecksumDigits = 16;
+
+// Where the digits of the header's checksum stand in it; npos: nowhere.
+size_t header_checksum_place(std::string_view header);
+// XXH3 of a header (length and JSON) with zeros in that place.
+std::string header_checksum(std::string header);
 
 // What the metadata say of one layer. `spec` is the rank's.
 struct PackedLayer {
@@ -57,6 +65,7 @@ class PackedFile {
 
  private:
   Status read();
+  Status check_header() const;
   Result<LayerTensors> bind_layer(int64_t index) const;
   std::string where_;
   SafetensorsFile file_;

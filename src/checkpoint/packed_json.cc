@@ -32,6 +32,9 @@ Result<float> binary32(const Config& c, std::string_view key) {
   return invalid_argument(fmt::format("{} {}, wanted a binary32 number", key, value));
 }
 
+// Ids are I32 numbers; 0 and below: no row is an image.
+constexpr Config::Range kTokenIds = {INT32_MIN, INT32_MAX};
+
 Result<RouterSpec> read_router(const Config& c) {
   RouterSpec r;
   OCTET_ASSIGN_OR_RETURN(r.kind,
@@ -40,10 +43,10 @@ Result<RouterSpec> read_router(const Config& c) {
                                 RouterKind::kSoftmax, RouterKind::kFlint}));
   OCTET_ASSIGN_OR_RETURN(r.top_k, c.integer("top_k", kExpertCounts));
   OCTET_ASSIGN_OR_RETURN(r.scale, binary32(c, "scale"));
+  if (!(r.scale > 0)) return invalid_argument(fmt::format("scale {}, wanted above 0", r.scale));
   OCTET_ASSIGN_OR_RETURN(r.groups, c.integer("groups", kExpertCounts));
   OCTET_ASSIGN_OR_RETURN(r.groups_kept, c.integer("groups_kept", kExpertCounts));
-  OCTET_ASSIGN_OR_RETURN(r.image_sentinel_lo,
-                         c.integer("image_sentinel_lo", {INT64_MIN, INT64_MAX}));
+  OCTET_ASSIGN_OR_RETURN(r.image_sentinel_lo, c.integer("image_sentinel_lo", kTokenIds));
   return r;
 }
 
@@ -53,6 +56,8 @@ Result<Swiglu> read_swiglu(const Config& c) {
   OCTET_ASSIGN_OR_RETURN(s.alpha, binary32(c, "alpha"));
   OCTET_ASSIGN_OR_RETURN(s.beta, binary32(c, "beta"));
   if (!(s.limit > 0)) return invalid_argument(fmt::format("limit {}, wanted above 0", s.limit));
+  if (!(s.alpha > 0)) return invalid_argument(fmt::format("alpha {}, wanted above 0", s.alpha));
+  if (s.beta < 0) return invalid_argument(fmt::format("beta {}, wanted 0 or above", s.beta));
   return s;
 }
 
@@ -76,7 +81,12 @@ Result<LayerSpec> read_spec(const Config& c, const Shard& shard) {
   OCTET_ASSIGN_OR_RETURN(spec.activations,
                          named(c, "activations", {Activations::kBf16, Activations::kMxfp8}));
   OCTET_ASSIGN_OR_RETURN(spec.has_shared_experts, c.boolean("has_shared_experts"));
+  const int64_t top_k = spec.router.top_k;
   OCTET_ASSIGN_OR_RETURN(spec.router, read_router(c.object("router")));
+  if (spec.router.top_k != top_k) {
+    return invalid_argument(
+        fmt::format("router top_k {}, wanted the spec's {}", spec.router.top_k, top_k));
+  }
   OCTET_ASSIGN_OR_RETURN(spec.swiglu, read_swiglu(c.object("swiglu")));
   OCTET_RETURN_IF_ERROR(check_spec(spec));
   OCTET_RETURN_IF_ERROR(check_shard(spec, shard));

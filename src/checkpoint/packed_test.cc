@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/model_testing.h"
+#include "checkpoint/packed_file.h"
 #include "checkpoint/safetensors.h"
 
 namespace octet::checkpoint {
@@ -58,6 +59,10 @@ class Packed : public testing::Test {
     for (const auto& e : entries) {
       const Tensor& t = tensors.at(e.name);
       OCTET_RETURN_IF_ERROR(writer->write({t.data(), t.num_bytes()}));
+    }
+    if (metadata.contains(std::string(kPackHeaderKey))) {
+      metadata.at(std::string(kPackHeaderKey)) = header_checksum(writer->header());
+      OCTET_RETURN_IF_ERROR(writer->set_metadata(metadata));
     }
     OCTET_RETURN_IF_ERROR(writer->finish());
     return Model::open(other).status();
@@ -244,8 +249,10 @@ TEST_F(Packed, RefusesTruncatedFiles) {
 TEST_F(Packed, RefusesMetadataThatLie) {
   make(small_deepseek(), {.shard = {1, 2, 0, 1}});
   EXPECT_TRUE(reopen([](auto&, auto&) {}).ok());
-  EXPECT_SAYS(reopen([](auto& m, auto&) { m.at("octet_pack_version") = "2"; }),
-              "octet_pack_version 2, wanted 1");
+  EXPECT_SAYS(reopen([](auto& m, auto&) { m.at("octet_pack_version") = "1"; }),
+              "octet_pack_version 1, wanted 2: pack the checkpoint again");
+  EXPECT_SAYS(reopen([](auto& m, auto&) { m.erase("header_checksum"); }),
+              "metadata header_checksum is missing");
   EXPECT_SAYS(reopen([](auto& m, auto&) { m.erase("source_digest"); }),
               "metadata source_digest is missing");
   EXPECT_SAYS(reopen([](auto& m, auto&) { m.erase("layer.3"); }), "no packed layers");
@@ -266,8 +273,50 @@ TEST_F(Packed, RefusesMetadataThatLie) {
               "tensor layers.3.experts: shape [8, ");
   EXPECT_SAYS(reopen_layer([](auto& l) { l["shard"]["tp_rank"] = 2; }),
               "tp rank 2, wanted 0 ... 1");
-  EXPECT_SAYS(reopen_layer([](auto& l) { l["spec"]["router"]["top_k"] = 99; }),
-              "99 experts a token, wanted 1 ... 8");
+  EXPECT_SAYS(reopen_layer([](auto& l) {
+                l["spec"]["top_k"] = l["spec"]["router"]["top_k"] = 8;
+                l["spec"]["experts"] = 4;
+              }),
+              "4 experts, wanted at least the 8 of a token");
+  const auto spec = [&](const char* object, const char* key, const nlohmann::json& value) {
+    return reopen_layer([&](auto& l) { l["spec"][object][key] = value; });
+  };
+  EXPECT_SAYS(spec("router", "top_k", 3), "router top_k 3, wanted the spec's 4");
+  EXPECT_SAYS(spec("router", "scale", 0), "scale 0, wanted above 0");
+  EXPECT_SAYS(spec("router", "scale", -1), "scale -1, wanted above 0");
+  EXPECT_SAYS(spec("router", "scale", 1e39), "scale 1e+39, wanted a binary32 number");
+  EXPECT_SAYS(spec("router", "image_sentinel_lo", INT64_MAX),
+              "image_sentinel_lo 9223372036854775807");
+  EXPECT_SAYS(spec("swiglu", "alpha", 0), "alpha 0, wanted above 0");
+  EXPECT_SAYS(spec("swiglu", "beta", -1), "beta -1, wanted 0 or above");
+}
+
+TEST_F(Packed, RefusesEveryFlippedBitOfItsHeader) {
+  make(small_deepseek());
+  const std::string good = read_text(file());
+  const size_t size = SafetensorsFile::open(file())->header().text.size();
+  ASSERT_LT(size, 10000U);
+  for (size_t bit = 0; bit < 8 * size; ++bit) {
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << bit % 8));
+    write_text(file(), bad);
+    ASSERT_FALSE(Model::open(file()).ok()) << "byte " << bit / 8 << " bit " << bit % 8;
+  }
+}
+
+TEST_F(Packed, RefusesEditsThatAreInRange) {
+  make(small_deepseek());
+  const std::string good = read_text(file());
+  for (const auto& [from, to] : {std::pair("dsv4", "hash"), std::pair("mxfp8", "bf16 "),
+                                 std::pair("\\\"scale\\\":1.5", "\\\"scale\\\":2.5"),
+                                 std::pair("layers.3.gate.weight\":", "layers.3.gate.Weight\":")}) {
+    const size_t at = good.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    std::string bad = good;
+    bad.replace(at, std::strlen(to), to);
+    write_text(file(), bad);
+    EXPECT_SAYS(Model::open(file()).status(), "header_checksum: ");
+  }
 }
 
 TEST_F(Packed, RefusesTensorsThatDoNotFitTheSpec) {

@@ -13,6 +13,7 @@ namespace octet::checkpoint {
 
 constexpr int64_t kAnySize = -1;
 constexpr Config::Range kCounts = {0, int64_t{1} << 30};
+constexpr Config::Range kLayerCounts = {0, int64_t{1} << 16};
 constexpr Config::Range kRanks = {0, int64_t{1} << 20};
 constexpr Config::Range kSizes = {1, kMaxWidth};  // H, I
 constexpr Config::Range kExpertCounts = {1, kMaxExperts};

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The safetensors file format: 8 bytes of header length, a JSON header, the data. Little endian, contiguous.
-// Reading maps the file; nothing in the header is trusted: unknown dtypes, shapes that overflow, offsets that overlap, lie
-// outside or do not match dtype x shape, duplicate names, a header over 100 MB, over a million tensors, a truncated file are
-// refused by name. Gaps between tensors are taken. Data may be unaligned for its dtype: copy_of (core/tensor.h) before
+// Reading maps the file; nothing in the header is trusted: shapes that overflow, offsets that overlap, lie outside or do not
+// match dtype x shape, duplicate names, a header over 100 MB, over a million tensors, a truncated file and bytes after the
+// last tensor are refused by name. Gaps between tensors are taken. Tensors of a dtype that nothing here computes with stand
+// apart: a file may hold them, and whoever asks for one is told its dtype. Data may be unaligned for its dtype: copy_of (core/tensor.h) before
 // reading it as numbers.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -37,9 +39,20 @@ class MappedFile {
   size_t size_ = 0;
 };
 
+// A tensor of another dtype than core/dtype.h's: one of the format's own (U32, F4) or one that is not known, of which the
+// number of bytes is taken as it stands.
+struct OtherTensor {
+  std::string dtype;
+  Dims dims;
+  std::span<const std::byte> bytes;
+};
+using OtherTensors = std::map<std::string, OtherTensor, std::less<>>;
+
 struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
-  NamedViews tensors;  // data pointers into `file`, not aligned
+  NamedViews tensors;     // data pointers into `file`, not aligned
+  OtherTensors others;    // likewise
+  std::string_view text;  // the length and the JSON as they stand in `file`
 };
 
 // Checks and reads a whole file's bytes; `where` begins every message.
@@ -83,6 +96,8 @@ class SafetensorsWriter {
   Status write(std::span<const std::byte> bytes);
   // Other metadata in place of create's, values known only now; keys and lengths of values must be the same.
   Status set_metadata(const std::map<std::string, std::string>& metadata);
+  // Length and JSON as they stand in the file.
+  std::string header() const;
   Status finish();  // every byte was written; renames
 
  private:

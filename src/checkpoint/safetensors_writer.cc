@@ -126,6 +126,10 @@ Status SafetensorsWriter::set_metadata(const Metadata& metadata) {
   return impl_->put_header();
 }
 
+std::string SafetensorsWriter::header() const {
+  return header_bytes(impl_->entries, impl_->metadata);
+}
+
 Status SafetensorsWriter::finish() {
   if (impl_->written != impl_->data_size) {
     return internal_error(

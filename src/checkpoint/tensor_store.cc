@@ -70,11 +70,14 @@ Result<Config> config_if_there(const fs::path& path) {
 }  // namespace
 
 Status TensorStore::add(SafetensorsFile file) {
+  const auto twice = [&](const std::string& name) {
+    return invalid_argument(fmt::format("{}: tensor {} stands in two files", path_.string(), name));
+  };
   for (const auto& [name, view] : file.tensors()) {
-    if (!tensors_.emplace(name, view).second) {
-      return invalid_argument(
-          fmt::format("{}: tensor {} stands in two files", path_.string(), name));
-    }
+    if (others_.contains(name) || !tensors_.emplace(name, view).second) return twice(name);
+  }
+  for (const auto& [name, other] : file.header().others) {
+    if (tensors_.contains(name) || !others_.emplace(name, other).second) return twice(name);
   }
   files_->push_back(std::move(file));
   return {};
@@ -82,11 +85,12 @@ Status TensorStore::add(SafetensorsFile file) {
 
 Status TensorStore::add_indexed(const fs::path& index) {
   OCTET_ASSIGN_OR_RETURN(const auto shard_of, read_index(index));
-  std::map<std::string, NamedViews> shards;
+  std::map<std::string, std::set<std::string>> shards;
   for (const auto& [name, shard] : shard_of) shards.try_emplace(shard);
-  for (auto& [shard, tensors] : shards) {
+  for (auto& [shard, names] : shards) {
     OCTET_ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::open(path_ / shard));
-    tensors = file.tensors();
+    for (const auto& [name, view] : file.tensors()) names.insert(name);
+    for (const auto& [name, other] : file.header().others) names.insert(name);
     OCTET_RETURN_IF_ERROR(add(std::move(file)));
   }
   for (const auto& [name, shard] : shard_of) {
@@ -127,23 +131,37 @@ const TensorView* TensorStore::find(std::string_view name) const {
   return at == tensors_.end() ? nullptr : &at->second;
 }
 
+const OtherTensor* TensorStore::find_other(std::string_view name) const {
+  const auto at = others_.find(name);
+  return at == others_.end() ? nullptr : &at->second;
+}
+
 bool TensorStore::has_prefix(std::string_view prefix) const {
-  const auto at = tensors_.lower_bound(prefix);
-  return at != tensors_.end() && at->first.starts_with(prefix);
+  const auto has = [&](const auto& named) {
+    const auto at = named.lower_bound(prefix);
+    return at != named.end() && at->first.starts_with(prefix);
+  };
+  return has(tensors_) || has(others_);
 }
 
 std::vector<int64_t> TensorStore::numbers(std::string_view before, std::string_view after) const {
   std::set<int64_t> found;
-  for (auto at = tensors_.lower_bound(before);
-       at != tensors_.end() && at->first.starts_with(before); ++at) {
-    const std::string_view rest = std::string_view(at->first).substr(before.size());
+  const auto add_name = [&](std::string_view name) {
+    const std::string_view rest = name.substr(before.size());
     const size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
-    if (digits == 0 || digits > 9 || (digits > 1 && rest[0] == '0')) continue;
-    if (!rest.substr(digits).starts_with(after)) continue;
+    if (digits == 0 || digits > 9 || (digits > 1 && rest[0] == '0')) return;
+    if (!rest.substr(digits).starts_with(after)) return;
     int64_t number = 0;
     std::from_chars(rest.data(), rest.data() + digits, number);
     found.insert(number);
-  }
+  };
+  const auto add_all = [&](const auto& named) {
+    for (auto at = named.lower_bound(before); at != named.end() && at->first.starts_with(before);
+         ++at)
+      add_name(at->first);
+  };
+  add_all(tensors_);
+  add_all(others_);
   return {found.begin(), found.end()};
 }
 

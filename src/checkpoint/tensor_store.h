@@ -30,6 +30,8 @@ class TensorStore {
   // Null: there is none.
   const TensorView* find(std::string_view name) const;
   const NamedViews& tensors() const { return tensors_; }
+  // The same of tensors whose dtype is none of core/dtype.h's.
+  const OtherTensor* find_other(std::string_view name) const;
   bool has_prefix(std::string_view prefix) const;
   // Numbers N of the names that begin with `before` N `after`, ascending.
   std::vector<int64_t> numbers(std::string_view before, std::string_view after) const;
@@ -45,6 +47,7 @@ class TensorStore {
   Status add_indexed(const std::filesystem::path& index);
   std::filesystem::path path_;
   NamedViews tensors_;
+  OtherTensors others_;
   std::shared_ptr<std::vector<SafetensorsFile>> files_;
   Config config_, quant_;
 };

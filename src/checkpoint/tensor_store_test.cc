@@ -50,7 +50,7 @@ TEST(TensorStore, TakesEveryFileWithoutIndex) {
   ASSERT_TRUE(store.ok()) << store.status().why;
   EXPECT_EQ(store->tensors().size(), 6U);
   EXPECT_TRUE(store->numbers("x.", ".w").empty());
-  EXPECT_TRUE(store->config().empty());
+  EXPECT_TRUE(store->config().is_absent());
 }
 
 TEST(TensorStore, RefusesIndexEntriesThatLie) {
@@ -103,7 +103,7 @@ TEST(Config, ReadsTypedValues) {
   EXPECT_FALSE(c->has("n"));
   EXPECT_EQ(c->text("n", "null is absent").value(), "null is absent");
   EXPECT_EQ(c->object("o").integer("i", {0, 9}).value(), 4);
-  EXPECT_TRUE(c->object("i").empty());
+  EXPECT_TRUE(c->object("i").is_absent());
   EXPECT_SAYS(c->integer("i", {4, 9}).status(), "c: i 3, wanted an integer in 4 ... 9");
   EXPECT_SAYS(c->integer("f", {0, 9}).status(), "c: f 2.5, wanted an integer");
   EXPECT_SAYS(c->integer("none", {0, 9}).status(), "c: none is missing");

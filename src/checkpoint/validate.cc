@@ -32,11 +32,34 @@ Finding whole_tensor(std::string rule, std::string tensor, int64_t expert = -1) 
   return finding;
 }
 
+// A refusal's own sentence ends in what was wanted; `wanted` is for one that does not.
 Finding refusal(std::string rule, const Status& status, std::string wanted) {
+  constexpr std::string_view kWanted = ", wanted ";
   Finding finding = whole_tensor(std::move(rule), {});
-  finding.found = status.why;
-  finding.wanted = std::move(wanted);
+  const size_t at = status.why.rfind(kWanted);
+  finding.found = status.why.substr(0, at);
+  finding.wanted =
+      at == std::string::npos ? std::move(wanted) : status.why.substr(at + kWanted.size());
   return finding;
+}
+
+// Of a configuration: key and value without the file and the object that they stand in.
+Finding config_refusal(const std::filesystem::path& file, const Status& status,
+                       std::string wanted) {
+  Finding finding = refusal("config-mismatch", status, std::move(wanted));
+  std::string& found = finding.found;
+  const std::string start = file.string() + ": ";
+  if (!found.starts_with(start)) return finding;
+  found.erase(0, start.size());
+  for (size_t at;
+       (at = found.find(": ")) != std::string::npos && found.find_first_of(" \"{[") > at;)
+    found.erase(0, at + 2);
+  return finding;
+}
+
+std::filesystem::path config_path(const std::filesystem::path& path, const char* name) {
+  std::error_code ignored;
+  return (std::filesystem::is_directory(path, ignored) ? path : path.parent_path()) / name;
 }
 
 // A tensor that is there with the dtype and shape that the format wants.
@@ -91,7 +114,8 @@ class LayerCheck {
   // `read(bytes)` after each tensor.
   void scan(const std::function<void(int64_t)>& read) {
     for (const Present& p : numbers_) {
-      scan_numbers(p.plan->name, *p.view, findings_);
+      const bool is_gate = p.plan->part != Part::kRowBias;
+      scan_numbers(p.plan->name, *p.view, is_gate, findings_);
       read(read_bytes(p));
     }
     if (table_.view != nullptr) {
@@ -124,8 +148,13 @@ class LayerCheck {
 
   const TensorView* find(const TensorPlan& tensor) {
     const TensorView* view = store_.find(tensor.name);
+    const OtherTensor* other = store_.find_other(tensor.name);
     Finding finding = whole_tensor({}, tensor.name, tensor.expert);
-    if (view == nullptr) {
+    if (other != nullptr) {
+      finding.rule = "unexpected-dtype";
+      finding.found = other->dtype;
+      finding.wanted = wanted_dtypes(tensor);
+    } else if (view == nullptr) {
       finding.rule = "missing-tensor";
       finding.found = "no such tensor";
       finding.wanted = fmt::format("{} {}", wanted_dtypes(tensor), wanted_dims(tensor));
@@ -205,22 +234,65 @@ class LayerCheck {
 // The rule that a failure to open falls under.
 Finding open_failure(const std::filesystem::path& path, const Status& status) {
   const std::string wanted = "a checkpoint folder, a safetensors file or a packed file, whole";
-  for (const char* name : {"config.json", "hf_quant_config.json"}) {
-    const std::string start = (path / name).string();
-    if (status.why.starts_with(start)) return refusal("config-mismatch", status, "valid JSON");
+  const auto says = [&](std::string_view words) {
+    return status.why.find(words) != std::string::npos;
+  };
+  if (status.code == Code::kIo) {
+    return refusal(says("No such file") ? "no-such-file" : "unreadable-file", status,
+                   "a file that can be read");
   }
-  const bool is_absent =
-      status.why.find(" is not in ") != std::string::npos ||  // index against shard
-      status.why.find("no *.safetensors") != std::string::npos;
-  return refusal(is_absent ? "missing-tensor" : "truncated-file", status, wanted);
+  for (const char* name : {"config.json", "hf_quant_config.json"}) {
+    const auto file = config_path(path, name);
+    if (status.why.starts_with(file.string())) return config_refusal(file, status, "valid JSON");
+  }
+  constexpr std::pair<std::string_view, const char*> kRules[] = {
+      {" is not in ", "missing-tensor"},  // index against shard
+      {"no *.safetensors", "missing-tensor"},
+      {kIndexName, "bad-index"},
+      {"stands in two files", "duplicate-tensor"},
+      {"wanted at least 8", "truncated-file"},
+      {"header of ", "truncated-file"},
+      {"lie outside the data", "truncated-file"},
+      {"the file is empty", "truncated-file"},
+  };
+  for (const auto& [words, rule] : kRules) {
+    if (says(words)) return refusal(rule, status, wanted);
+  }
+  return refusal("bad-header", status, wanted);
+}
+
+// Layers that are not there at all: between others, or of those that the configuration counts. A single file may be a
+// part, and a folder may begin with a later layer (an extract).
+void find_missing_layers(const Format& format, const TensorStore& store,
+                         const std::vector<int64_t>& layers, Findings& findings) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(store.path(), ignored)) return;
+  const auto num = format.num_layers();
+  const auto name_of_layer = [&](int64_t n) {
+    std::string name = format.plan(layers.front(), &store).tensors.front().name;
+    const std::string own = fmt::format(".{}.", layers.front());
+    return fmt::format("{}.{}.", name.substr(0, name.find(own)), n);
+  };
+  for (int64_t n = layers.front(), end = num.value_or(layers.back()); n < end; ++n) {
+    if (std::binary_search(layers.begin(), layers.end(), n)) continue;
+    if (format.is_other_layer(n, store)) continue;
+    Finding finding = whole_tensor("missing-tensor", name_of_layer(n));
+    finding.found = "none";
+    finding.wanted =
+        num ? fmt::format("{} MoE layers by config.json", *num)
+            : fmt::format("MoE layers {} ... {} without a gap", layers.front(), layers.back());
+    findings.error(std::move(finding));
+  }
 }
 
 void validate_store(const TensorStore& store, const Progress& progress, ValidateReport& report) {
   Findings findings(report);
   auto format = make_format(store.config(), store.quant_config(), &store);
   if (!format.ok()) {
-    return findings.error(
-        refusal("config-mismatch", format.status(), fmt::format("one of {}", kFormatsBuilt)));
+    const bool is_other = format.status().code == Code::kUnsupported;
+    return findings.error(config_refusal(
+        config_path(store.path(), "config.json"), format.status(),
+        is_other ? fmt::format("one of {}", kFormatsBuilt) : "sizes that a layer can have"));
   }
   report.format = (*format)->name();
   const std::vector<int64_t> layers = (*format)->layers(store);
@@ -231,6 +303,7 @@ void validate_store(const TensorStore& store, const Progress& progress, Validate
     none.wanted = fmt::format("at least one, named as {} does", report.format);
     return findings.error(std::move(none));
   }
+  find_missing_layers(**format, store, layers, findings);
   std::vector<LayerPlan> plans;
   for (const int64_t n : layers) plans.push_back((*format)->plan(n, &store));
   std::vector<LayerCheck> checks;

@@ -16,7 +16,8 @@ struct Finding {
   bool is_error = true;  // else a warning
   std::string
       rule;  // missing-tensor, unexpected-shape, unexpected-dtype, scale-nan, scale-zero-block, scale-negative,
-  // global-scale-invalid, global-scale-reciprocal, gate-up-scales-differ, truncated-file, config-mismatch, checksum, no-such-file, unsupported-format
+  // global-scale-invalid, global-scale-reciprocal, gate-up-scales-differ, gate-not-finite, value-not-finite, table-id, table-repeat,
+  // truncated-file, bad-header, bad-index, duplicate-tensor, config-mismatch, checksum, no-such-file, unreadable-file, unsupported-format
   std::string tensor;
   int64_t expert = -1, row = -1, column = -1;  // -1: does not apply
   std::string found, wanted;

@@ -81,8 +81,11 @@ void scan_gate(int64_t layer, const LayerTensors& tensors, Findings& findings) {
                                                                {"bias_vl", &gate.bias_vl}};
   for (const auto& [name, view] : numbers) {
     if (view->data != nullptr)
-      scan_numbers(fmt::format("layers.{}.gate.{}", layer, name), *view, findings);
+      scan_numbers(fmt::format("layers.{}.gate.{}", layer, name), *view, true, findings);
   }
+  if (gate.table.data != nullptr)
+    scan_table(fmt::format("layers.{}.gate.table", layer), gate.table, tensors.spec.experts,
+               findings);
 }
 
 }  // namespace
@@ -104,7 +107,10 @@ void validate_packed(const std::filesystem::path& path, const TensorStore& store
   };
   report.format = "packed";
   const Result<Model> model = Model::open(path);
-  if (!model.ok()) return refuse("config-mismatch", model.status());
+  if (!model.ok()) {
+    const bool is_sum = model.status().why.find(kPackHeaderKey) != std::string::npos;
+    return refuse(is_sum ? "checksum" : "config-mismatch", model.status());
+  }
   report.layers = static_cast<int64_t>(model->layers().size());
   report.tensors_read = static_cast<int64_t>(store.tensors().size());
   if (const Status status = verify_packed(path, progress); !status.ok()) refuse("checksum", status);

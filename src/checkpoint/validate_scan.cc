@@ -113,20 +113,40 @@ void scan_scales(const ScaledCodes& t, Findings& findings) {
   }
 }
 
-void scan_numbers(const std::string& name, const TensorView& tensor, Findings& findings) {
+void scan_numbers(const std::string& name, const TensorView& tensor, bool is_gate,
+                  Findings& findings) {
   const int64_t cols = tensor.dims.empty() ? 1 : tensor.dims.back();
   for (int64_t i = 0, n = num_elems(tensor.dims); i < n; ++i) {
     const float v = tensor.dtype == Dtype::kBf16 ? formats::bf16_to_f32(load<Bf16>(tensor, i))
                                                  : load<float>(tensor, i);
     if (std::isfinite(v)) continue;
     Finding finding;
-    finding.rule = "value-not-finite";
+    finding.rule = is_gate ? "gate-not-finite" : "value-not-finite";
     finding.tensor = name;
     finding.row = tensor.dims.size() > 1 ? i / cols : -1;
     finding.column = i % cols;
     finding.found = fmt::format("{}", v);
     finding.wanted = "finite numbers";
-    return findings.warning(std::move(finding));
+    return is_gate ? findings.error(std::move(finding)) : findings.warning(std::move(finding));
+  }
+}
+
+// The first id of a table that stands in its row a second time.
+static void scan_repeats(const std::string& name, const TensorView& tensor, Findings& findings) {
+  const int64_t cols = tensor.dims.back();
+  for (int64_t i = 0, n = num_elems(tensor.dims); i < n; ++i) {
+    const auto id = load<int32_t>(tensor, i);
+    for (int64_t j = i / cols * cols; j < i; ++j) {
+      if (load<int32_t>(tensor, j) != id) continue;
+      Finding finding;
+      finding.rule = "table-repeat";
+      finding.tensor = name;
+      finding.row = i / cols;
+      finding.column = i % cols;
+      finding.found = fmt::format("{} again", id);
+      finding.wanted = "every expert of a row once";
+      return findings.warning(std::move(finding));
+    }
   }
 }
 
@@ -145,6 +165,7 @@ void scan_table(const std::string& name, const TensorView& tensor, int64_t exper
     finding.wanted = fmt::format("an expert in 0 ... {}", experts - 1);
     findings.error(std::move(finding));
   }
+  scan_repeats(name, tensor, findings);
 }
 
 }  // namespace octet::checkpoint

@@ -47,9 +47,11 @@ struct ScaledCodes {
 };
 void scan_scales(const ScaledCodes& tensor, Findings& findings);
 
-// The first number of a BF16 or F32 tensor that is not finite, as a warning.
-void scan_numbers(const std::string& name, const TensorView& tensor, Findings& findings);
-// Ids of a table that are not in 0 ... experts - 1, as errors.
+// The first number of a BF16 or F32 tensor that is not finite: of the gate an error, as no choice of experts that such a number
+// leads to is the model's; of an expert's bias a warning.
+void scan_numbers(const std::string& name, const TensorView& tensor, bool is_gate,
+                  Findings& findings);
+// Ids of a table that are not in 0 ... experts - 1, as errors; the first row that names an expert twice, as a warning.
 void scan_table(const std::string& name, const TensorView& tensor, int64_t experts,
                 Findings& findings);
 

@@ -8,6 +8,7 @@
 #include "checkpoint/model_testing.h"
 #include "checkpoint/packed.h"
 #include "checkpoint/synthetic_testing.h"
+#include "checkpoint/tensor_store.h"
 #include "checkpoint/validate_scan.h"
 
 namespace octet::checkpoint {
@@ -206,8 +207,8 @@ TEST(Validate, BiasAndTableValues) {
   const auto bias = after(kDeepseek, [&](auto& t) {
     put_f32(t, "layers.0.ffn.gate.bias", 4, std::numeric_limits<float>::quiet_NaN());
   });
-  EXPECT_TRUE(bias.ok());
-  EXPECT_EQ(only(bias).rule, "value-not-finite");
+  EXPECT_FALSE(bias.ok());
+  EXPECT_EQ(only(bias).rule, "gate-not-finite");
   EXPECT_EQ(only(bias).column, 4);
   const auto table = after("deepseek-v4-flash", [&](auto& t) {
     t.find("layers.0.ffn.gate.tid2eid")->second.template as<int32_t>()[6 * 41 + 3] = 8;
@@ -217,6 +218,114 @@ TEST(Validate, BiasAndTableValues) {
   EXPECT_EQ(only(table).row, 41);
   EXPECT_EQ(only(table).column, 3);
   EXPECT_EQ(only(table).found, "8");
+  const auto repeat = after("deepseek-v4-flash", [&](auto& t) {
+    auto* ids = t.find("layers.0.ffn.gate.tid2eid")->second.template as<int32_t>() + 6 * 41;
+    ids[5] = ids[2];
+  });
+  EXPECT_TRUE(repeat.ok());
+  EXPECT_EQ(only(repeat).rule, "table-repeat");
+  EXPECT_EQ(only(repeat).row, 41);
+  EXPECT_EQ(only(repeat).column, 5);
+  const auto row_bias = after("gpt-oss-20b", [&](auto& t) {
+    put(t, "model.layers.0.mlp.experts.down_proj_bias", 0, 0x80);
+    put(t, "model.layers.0.mlp.experts.down_proj_bias", 1, 0x7F);
+  });
+  EXPECT_TRUE(row_bias.ok());
+  EXPECT_EQ(only(row_bias).rule, "value-not-finite");
+}
+
+TEST(Validate, AGateWeightThatIsNotFiniteIsAnError) {
+  const auto report = after(kDeepseek, [&](auto& t) {
+    put(t, "layers.0.ffn.gate.weight", 2 * (3 * 64 + 7), 0x80);
+    put(t, "layers.0.ffn.gate.weight", 2 * (3 * 64 + 7) + 1, 0xFF);  // -Inf
+  });
+  EXPECT_FALSE(report.ok());
+  EXPECT_EQ(only(report).rule, "gate-not-finite");
+  EXPECT_EQ(only(report).row, 3);
+  EXPECT_EQ(only(report).column, 7);
+}
+
+// ---- Layers
+
+// A preset of four layers after those that begin with one of `gone` are taken away.
+ValidateReport without_layers(const char* preset, const std::vector<std::string>& gone,
+                              const std::string& more_config = "") {
+  TestFolder folder;
+  SynthOptions options = small_synth(preset, folder.path());
+  options.layers = 4;
+  const Status made = synth(options);
+  EXPECT_TRUE(made.ok()) << made.why;
+  edit_tensors(folder.path(), [&](auto& tensors) {
+    for (const std::string& prefix : gone)
+      std::erase_if(tensors, [&](const auto& t) { return t.first.starts_with(prefix); });
+  });
+  if (!more_config.empty()) {
+    const std::string text = read_text(folder.path() / "config.json");
+    write_text(folder.path() / "config.json", "{" + more_config + "," + text.substr(1));
+  }
+  return validate(folder.path());
+}
+
+TEST(Validate, NamesLayersThatAreNotThereAtAll) {
+  for (const char* preset : {kDeepseek, "deepseek-v4-flash", "gpt-oss-20b", kModelopt}) {
+    const auto whole = without_layers(preset, {});
+    EXPECT_TRUE(whole.findings.empty()) << preset << whole.findings.front().tensor;
+    EXPECT_EQ(whole.layers, 4);
+  }
+  EXPECT_TRUE(without_layers(kDeepseek, {"layers.0."}).findings.empty());  // an extract
+  for (const int gone : {2, 3}) {
+    const std::string prefix = "layers." + std::to_string(gone) + ".";
+    const Finding deepseek = only(without_layers(kDeepseek, {prefix}));
+    EXPECT_TRUE(deepseek.is_error);
+    EXPECT_EQ(deepseek.rule, "missing-tensor");
+    EXPECT_EQ(deepseek.tensor, prefix);
+    EXPECT_EQ(deepseek.found, "none");
+    EXPECT_EQ(deepseek.wanted, "4 MoE layers by config.json");
+    EXPECT_EQ(only(without_layers("gpt-oss-20b", {"model." + prefix})).tensor, "model." + prefix);
+  }
+  EXPECT_EQ(without_layers(kDeepseek, {"layers.1.", "layers.2."}).findings.size(), 2U);
+}
+
+TEST(Validate, ModeloptLayersMayBeDense) {
+  const std::string moe = "model.layers.2.mlp.";
+  EXPECT_EQ(only(without_layers(kModelopt, {moe})).tensor, "model.layers.2.");
+  EXPECT_TRUE(without_layers(kModelopt, {"model.layers.0.mlp."}).findings.empty());
+  for (const char* dense : {"\"mlp_only_layers\":[2]", "\"decoder_sparse_step\":2"})
+    EXPECT_TRUE(without_layers(kModelopt, {moe}, dense).findings.empty()) << dense;
+  for (const char* none : {"\"mlp_only_layers\":[]", "\"decoder_sparse_step\":1"})
+    EXPECT_FALSE(without_layers(kModelopt, {moe}, none).ok()) << none;
+}
+
+// ---- Other dtypes
+
+TEST(Validate, TensorsOfOtherDtypesAreIgnoredUnlessTheyAreNamed) {
+  TestFolder folder;
+  ASSERT_TRUE(synth(small_synth(kDeepseek, folder.path())).ok());
+  const fs::path file = folder.path() / "model.safetensors";
+  const std::string good = read_text(file);
+  // The gate's bias has another dtype of as many bytes; then another tensor has.
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string bad = good;
+    bad.replace(bad.find(from), from.size(), to);
+    write_text(file, bad);
+    return validate(folder.path());
+  };
+  const std::string at = "\"layers.0.ffn.gate.bias\":{\"data_offsets\":";
+  const size_t dtype = good.find("\"dtype\":\"F32\"", good.find(at));
+  ASSERT_NE(dtype, std::string::npos);
+  const std::string entry = good.substr(good.find(at), dtype - good.find(at));
+  const auto report = with(entry + "\"dtype\":\"F32\"", entry + "\"dtype\":\"U32\"");
+  EXPECT_EQ(only(report).rule, "unexpected-dtype");
+  EXPECT_EQ(only(report).found, "U32");
+  EXPECT_EQ(only(report).wanted, "F32");
+  EXPECT_SAYS(load_layer(folder.path(), 0).status(),
+              "tensor layers.0.ffn.gate.bias: dtype U32, wanted F32");
+  write_text(file, good);
+  const std::string header = R"({"tokens":{"dtype":"U32","shape":[1],"data_offsets":[0,4]}})";
+  const uint64_t length = header.size();
+  write_text(folder.path() / "other.safetensors",
+             std::string(reinterpret_cast<const char*>(&length), 8) + header + "0123");
+  EXPECT_TRUE(validate(folder.path()).findings.empty());
 }
 
 TEST(Validate, KeepsTwentyFindingsARuleAndCountsTheRest) {
@@ -304,7 +413,14 @@ TEST(Validate, AConfigurationThatDoesNotFit) {
     return validate(folder.path());
   };
   EXPECT_EQ(only(with("\"hidden_size\": 64", "\"hidden_size\": 65")).rule, "config-mismatch");
+  const Finding zero = only(with("\"hidden_size\": 64", "\"hidden_size\": 0"));
+  EXPECT_EQ(zero.rule, "config-mismatch");
+  EXPECT_EQ(zero.found, "hidden_size 0");
+  EXPECT_EQ(zero.wanted, "an integer in 1 ... 1048576");
   EXPECT_EQ(only(with("{", "")).rule, "config-mismatch");
+  write_text(path, "{}");
+  EXPECT_EQ(only(validate(folder.path())).found, "model_type is missing");
+  EXPECT_EQ(only(validate(folder.path())).wanted, "a string");
   EXPECT_EQ(only(with("\"modelopt\"", "\"other\"")).rule, "config-mismatch");
   const auto fewer = with("\"num_experts\": 8", "\"num_experts\": 7");
   ASSERT_EQ(fewer.findings.size(), 2U);  // the gate's rows, and expert 7
@@ -328,6 +444,33 @@ TEST(Validate, AnIndexThatPromisesATensorTooMany) {
   const Finding f = only(validate(folder.path()));
   EXPECT_EQ(f.rule, "missing-tensor");
   EXPECT_NE(f.found.find("layers.9.ffn.gate.bias"), std::string::npos) << f.found;
+}
+
+TEST(Validate, FilesThatCannotBeReadAndIndicesThatAreNone) {
+  TestFolder folder;
+  ASSERT_TRUE(synth(small_synth(kDeepseek, folder.path())).ok());
+  const fs::path index = folder.path() / kIndexName;
+  write_text(index, "{\"weight_map\": [");
+  EXPECT_EQ(only(validate(folder.path())).rule, "bad-index");
+  write_text(index, R"({"weight_map": {"x": "shard.safetensors"}})");
+  EXPECT_EQ(only(validate(folder.path())).rule, "no-such-file");
+  fs::create_symlink("shard.safetensors", folder.path() / "shard.safetensors");  // to itself
+  EXPECT_EQ(only(validate(folder.path())).rule, "unreadable-file");
+  fs::remove(folder.path() / "shard.safetensors");
+  write_text(folder.path() / "shard.safetensors", std::string("\2\0\0\0\0\0\0\0[]", 10));
+  EXPECT_EQ(only(validate(folder.path())).rule, "bad-header");
+  EXPECT_EQ(only(validate(folder.path())).wanted, "an object");
+}
+
+TEST(Validate, ANestedConfigurationsValueIsFoundWithoutItsPlace) {
+  SmallCheckpoint c = small_deepseek({.layer = 0});
+  nlohmann::json text = c.config;
+  text["hidden_size"] = "a: b";
+  c.config = {{"model_type", "deepseek_v41"}, {"text_config", text}};
+  const TestFolder own;
+  c.write(own.path());
+  EXPECT_EQ(only(validate(own.path())).found, "hidden_size \"a: b\"");
+  EXPECT_EQ(only(validate(own.path())).wanted, "an integer in 1 ... 1048576");
 }
 
 TEST(Validate, AFileThatIsNotThere) {

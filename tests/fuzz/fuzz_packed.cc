@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A packed file: opened, its checksums compared, every layer mapped, the first and last byte of every expert read.
+// A packed file, with the right checksum put into its header so that a changed header is read too: opened, its checksums
+// compared, every layer mapped, the first and last byte of every expert read.
+#include <span>
+#include <string>
+
 #include "checkpoint/model.h"
 #include "checkpoint/packed.h"
+#include "checkpoint/packed_file.h"
+#include "checkpoint/safetensors.h"
 #include "checkpoint/validate.h"
 #include "fuzz_target.h"
 
@@ -15,11 +21,22 @@ void touch(const octet::checkpoint::PackedPanels& packed, int64_t experts) {
   }
 }
 
+std::string sealed(std::string file) {
+  const auto parsed = octet::checkpoint::parse_safetensors(std::as_bytes(std::span(file)), "input");
+  if (!parsed.ok()) return file;
+  const std::string header(parsed->text);
+  const size_t at = octet::checkpoint::header_checksum_place(header);
+  if (at == std::string::npos) return file;
+  return file.replace(at, octet::checkpoint::kChecksumDigits,
+                      octet::checkpoint::header_checksum(header));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const octet::fuzz::Scratch scratch;
-  const auto path = scratch.write("input.safetensors", {reinterpret_cast<const char*>(data), size});
+  const auto path =
+      scratch.write("input.safetensors", sealed({reinterpret_cast<const char*>(data), size}));
   octet::fuzz::use(octet::checkpoint::verify_packed(path).ok() ? 1 : 0);
   const auto model = octet::checkpoint::Model::open(path);
   if (model.ok()) {

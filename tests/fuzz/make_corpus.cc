@@ -201,7 +201,7 @@ void packed_corpus(const Scratch& scratch) {
   put("packed", "flipped_bit", flipped);
   // The same lengths, so that the file stays one: only what the header says is wrong.
   const std::pair<const char*, std::pair<const char*, const char*>> edits[] = {
-      {"version_2", {"\"octet_pack_version\":\"1\"", "\"octet_pack_version\":\"2\""}},
+      {"version_1", {"\"octet_pack_version\":\"2\"", "\"octet_pack_version\":\"1\""}},
       {"no_version", {"octet_pack_version", "octet_pack_Version"}},
       {"experts_1", {"[6,", "[1,"}},
       {"no_params", {"layers.0.params", "layers.1.params"}},
