@@ -14,7 +14,7 @@ test -n "$(find "$prefix/share/doc" -name LICENSE)"
 "$prefix/bin/octet" list > /dev/null
 
 echo "find_package"
-cmake -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null
+cmake -G Ninja -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null
 cmake --build "$work/examples" > /dev/null
 "$work/examples/decode_step_c" "$checkpoint"
 "$work/examples/decode_step_cpp" "$checkpoint"
