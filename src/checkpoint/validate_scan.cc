@@ -39,6 +39,33 @@ T load(const TensorView& tensor, int64_t i) {
   return value;
 }
 
+// Of element i of a tensor of one dimension or two.
+Finding finding_at(std::string_view rule, const std::string& name, const TensorView& tensor,
+                   int64_t i) {
+  const int64_t cols = tensor.dims.empty() ? 1 : tensor.dims.back();
+  Finding finding;
+  finding.rule = rule;
+  finding.tensor = name;
+  finding.row = tensor.dims.size() > 1 ? i / cols : -1;
+  finding.column = i % cols;
+  return finding;
+}
+
+// The first id of a table that stands in its row a second time.
+void scan_repeats(const std::string& name, const TensorView& tensor, Findings& findings) {
+  const int64_t cols = tensor.dims.back();
+  for (int64_t i = 0, n = num_elems(tensor.dims); i < n; ++i) {
+    const auto id = load<int32_t>(tensor, i);
+    for (int64_t j = i / cols * cols; j < i; ++j) {
+      if (load<int32_t>(tensor, j) != id) continue;
+      Finding finding = finding_at("table-repeat", name, tensor, i);
+      finding.found = fmt::format("{} again", id);
+      finding.wanted = "every expert of a row once";
+      return findings.warning(std::move(finding));
+    }
+  }
+}
+
 }  // namespace
 
 void Findings::add(bool is_error, Finding finding) {
@@ -115,52 +142,23 @@ void scan_scales(const ScaledCodes& t, Findings& findings) {
 
 void scan_numbers(const std::string& name, const TensorView& tensor, bool is_gate,
                   Findings& findings) {
-  const int64_t cols = tensor.dims.empty() ? 1 : tensor.dims.back();
   for (int64_t i = 0, n = num_elems(tensor.dims); i < n; ++i) {
     const float v = tensor.dtype == Dtype::kBf16 ? formats::bf16_to_f32(load<Bf16>(tensor, i))
                                                  : load<float>(tensor, i);
     if (std::isfinite(v)) continue;
-    Finding finding;
-    finding.rule = is_gate ? "gate-not-finite" : "value-not-finite";
-    finding.tensor = name;
-    finding.row = tensor.dims.size() > 1 ? i / cols : -1;
-    finding.column = i % cols;
+    Finding finding = finding_at(is_gate ? "gate-not-finite" : "value-not-finite", name, tensor, i);
     finding.found = fmt::format("{}", v);
     finding.wanted = "finite numbers";
     return is_gate ? findings.error(std::move(finding)) : findings.warning(std::move(finding));
   }
 }
 
-// The first id of a table that stands in its row a second time.
-static void scan_repeats(const std::string& name, const TensorView& tensor, Findings& findings) {
-  const int64_t cols = tensor.dims.back();
-  for (int64_t i = 0, n = num_elems(tensor.dims); i < n; ++i) {
-    const auto id = load<int32_t>(tensor, i);
-    for (int64_t j = i / cols * cols; j < i; ++j) {
-      if (load<int32_t>(tensor, j) != id) continue;
-      Finding finding;
-      finding.rule = "table-repeat";
-      finding.tensor = name;
-      finding.row = i / cols;
-      finding.column = i % cols;
-      finding.found = fmt::format("{} again", id);
-      finding.wanted = "every expert of a row once";
-      return findings.warning(std::move(finding));
-    }
-  }
-}
-
 void scan_table(const std::string& name, const TensorView& tensor, int64_t experts,
                 Findings& findings) {
-  const int64_t cols = tensor.dims.back();
   for (int64_t i = 0, n = num_elems(tensor.dims); i < n; ++i) {
     const int64_t id = load<int32_t>(tensor, i);
     if (id >= 0 && id < experts) continue;
-    Finding finding;
-    finding.rule = "table-id";
-    finding.tensor = name;
-    finding.row = i / cols;
-    finding.column = i % cols;
+    Finding finding = finding_at("table-id", name, tensor, i);
     finding.found = fmt::format("{}", id);
     finding.wanted = fmt::format("an expert in 0 ... {}", experts - 1);
     findings.error(std::move(finding));

@@ -7,9 +7,9 @@
 #include <random>
 #include <vector>
 
+#include "core/test_threads.h"
 #include "cpu/ops.h"
 #include "cpu/panel_dot.h"
-#include "cpu/test_threads.h"
 #include "formats/bf16.h"
 
 namespace octet::cpu {

@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
+#include "core/test_threads.h"
 #include "cpu/ops.h"
-#include "cpu/test_threads.h"
 #include "formats/bf16.h"
 #include "layouts/scale_layout.h"
 #include "routing/record.h"

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
+#include "core/test_threads.h"
 #include "cpu/ops.h"
-#include "cpu/test_threads.h"
 #include "formats/bf16.h"
 #include "formats/e2m1.h"
 #include "formats/e4m3.h"

@@ -35,7 +35,7 @@ float number_at(const TensorView& t, int64_t i) {
 
 }  // namespace
 
-void gate_logits(const GateArgs& a, Executor& executor) {
+void gate_logits(const GateArgs& a, float* logits, Executor& executor) {
   const int64_t chunks = ceil_div(a.experts, kExpertsPerUnit);
   // A chunk of the gate's rows is read once for all tokens.
   parallel_for(executor, chunks, [&](int64_t chunk, int) {
@@ -48,7 +48,7 @@ void gate_logits(const GateArgs& a, Executor& executor) {
                       : dot(x, a.weight.as<float>() + e * a.hidden, a.hidden);
         if (a.logit_bias.data != nullptr) v += number_at(a.logit_bias, e);
         if (a.round_to_bf16) v = widened(formats::bf16_from_f32(v));
-        a.logits[t * a.experts + e] = v;
+        logits[t * a.experts + e] = v;
       }
     }
   });

@@ -9,18 +9,11 @@
 #pragma once
 
 #include "core/executor.h"
-#include "core/tensor.h"
+#include "core/gate_args.h"
 
 namespace octet::dispatch {
 
-struct GateArgs {
-  const Bf16* x;          // [T, H]
-  TensorView weight;      // BF16 or F32 [E, H]
-  TensorView logit_bias;  // BF16 or F32 [E]; null data: none
-  int64_t tokens, hidden, experts;
-  bool round_to_bf16 = false;
-  float* logits;  // [T, E]
-};
-void gate_logits(const GateArgs& args, Executor& executor);
+// logits [T, E] out.
+void gate_logits(const GateArgs& args, float* logits, Executor& executor);
 
 }  // namespace octet::dispatch

@@ -163,27 +163,18 @@ void copy_given(const LayerCall& call, int64_t slots, const Pieces& p) {
   std::copy_n(call.given_weights, slots, p.weights);
 }
 
-void run_gate(const LayerData& layer, const LayerCall& call, float* logits, Executor& executor) {
-  gate_logits({.x = call.x,
-               .weight = layer.gate.weight,
-               .logit_bias = layer.gate.logit_bias,
-               .tokens = call.tokens,
-               .hidden = layer.spec.hidden,
-               .experts = layer.spec.experts,
-               .round_to_bf16 = layer.spec.router.kind == RouterKind::kFlint,
-               .logits = logits},
-              executor);
+GateArgs gate_args(const LayerData& layer, const LayerCall& call) {
+  return {.x = call.x,
+          .weight = layer.gate.weight,
+          .logit_bias = layer.gate.logit_bias,
+          .tokens = call.tokens,
+          .hidden = layer.spec.hidden,
+          .experts = layer.spec.experts,
+          .round_to_bf16 = layer.spec.router.kind == RouterKind::kFlint};
 }
 
-void run_reference_gate(const LayerData& layer, const LayerCall& call, float* logits) {
-  const std::vector<reference::Span> made =
-      reference::gate_logits({.x = call.x,
-                              .weight = layer.gate.weight,
-                              .logit_bias = layer.gate.logit_bias,
-                              .tokens = call.tokens,
-                              .hidden = layer.spec.hidden,
-                              .experts = layer.spec.experts,
-                              .round_to_bf16 = layer.spec.router.kind == RouterKind::kFlint});
+void run_reference_gate(const GateArgs& args, float* logits) {
+  const std::vector<reference::Span> made = reference::gate_logits(args);
   std::transform(made.begin(), made.end(), logits,
                  [](const reference::Span& s) { return static_cast<float>(s.value); });
 }
@@ -192,11 +183,9 @@ void route(const LayerData& layer, const LayerCall& call, const Pieces& p, Execu
   const int64_t num_logits = call.tokens * layer.spec.experts;
   TopkArgs args = topk_args(layer, call);
   if (call.logits == nullptr) {
-    if (layer.is_reference()) {
-      run_reference_gate(layer, call, p.logits);
-    } else {
-      run_gate(layer, call, p.logits, executor);
-    }
+    const GateArgs gate = gate_args(layer, call);
+    layer.is_reference() ? run_reference_gate(gate, p.logits)
+                         : gate_logits(gate, p.logits, executor);
     args.logits = p.logits;
   } else if (call.logits_out != nullptr && call.logits_out != call.logits) {
     std::copy_n(call.logits, num_logits, call.logits_out);

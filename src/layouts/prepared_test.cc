@@ -5,9 +5,9 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <random>
-#include <thread>
 #include <vector>
 
+#include "core/test_threads.h"
 #include "layouts/scale_layout.h"
 
 namespace octet::layouts {
@@ -23,23 +23,6 @@ Bytes random_bytes(int64_t bytes, unsigned seed) {
   for (uint8_t& v : b) v = static_cast<uint8_t>(rng() % 255 + 1);
   return b;
 }
-
-// Threads of a call's own, last task first.
-class Threads final : public Executor {
- public:
-  explicit Threads(int num_threads) : num_threads_(num_threads) {}
-  int num_threads() const override { return num_threads_; }
-  void run(int num_tasks, void (*task)(void* arg, int index), void* arg) override {
-    most_tasks = std::max(most_tasks, num_tasks);
-    std::vector<std::thread> threads;
-    for (int i = num_tasks - 1; i >= 0; --i) threads.emplace_back(task, arg, i);
-    for (std::thread& t : threads) t.join();
-  }
-  int most_tasks = 0;
-
- private:
-  int num_threads_;
-};
 
 struct Shape {
   int64_t experts, hidden, intermediate;
@@ -192,7 +175,7 @@ TEST(Prepared, UsesEveryThreadAndGivesTheSameBytes) {
   InlineExecutor one;
   const Prepared want = prepare_poisoned(kFive, c, 10.0F, one);
   for (const int num_threads : {1, 2, 3}) {
-    Threads threads(num_threads);
+    TestThreads threads(num_threads);
     const Prepared got = prepare_poisoned(kFive, c, 10.0F, threads);
     EXPECT_EQ(threads.most_tasks, num_threads);
     EXPECT_EQ(got.w13, want.w13);

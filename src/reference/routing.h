@@ -13,19 +13,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/gate_args.h"
 #include "core/op_args.h"
-#include "core/tensor.h"
 #include "reference/span.h"
 
 namespace octet::reference {
-
-struct GateArgs {
-  const Bf16* x = nullptr;  // [T, H]
-  TensorView weight = {};  // BF16 or F32 [E, H]; null data: the layer has no gate, logits are given
-  TensorView logit_bias = {};  // BF16 or F32 [E]; null data: none
-  int64_t tokens = 0, hidden = 0, experts = 0;
-  bool round_to_bf16 = false;  // the router flint
-};
 
 // [T * E], row-major. Binary32 sums in any order; see sum_error().
 std::vector<Span> gate_logits(const GateArgs& args);

@@ -4,30 +4,13 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <random>
-#include <thread>
 #include <vector>
 
+#include "core/test_threads.h"
 #include "routing/record.h"
 
 namespace octet::routing {
 namespace {
-
-// A thread a task, last task first.
-class Tasks final : public Executor {
- public:
-  explicit Tasks(int num_threads) : num_threads_(num_threads) {}
-  int num_threads() const override { return num_threads_; }
-  void run(int num_tasks, void (*task)(void* arg, int index), void* arg) override {
-    num_run = num_tasks;
-    std::vector<std::thread> threads;
-    for (int i = num_tasks - 1; i >= 0; --i) threads.emplace_back(task, arg, i);
-    for (std::thread& t : threads) t.join();
-  }
-  int num_run = 0;
-
- private:
-  int num_threads_;
-};
 
 struct Sorted {
   std::vector<int32_t> tile_to_expert, tile_to_mn_limit, expanded_to_permuted, permuted_to_expanded;
@@ -184,10 +167,10 @@ TEST(Permute, GivesTheSameBytesOnAnyThreadsAndCutsTheLastTile) {
   std::vector<int32_t> slots, limits = {4, 5, 8, 16, 17, 21};
   for (int32_t i = 0; i < kRows; ++i) slots.push_back(i * 5 % static_cast<int32_t>(kRows));
   for (const int threads : {1, 2, 3}) {
-    Tasks executor(threads);
+    TestThreads executor(threads);
     std::vector<Bf16> got(kRows * kHidden, Bf16{0xFFFF});
     permute({x.data(), slots.data(), limits.data(), 6, 1, 4, kHidden, kRows, got.data()}, executor);
-    EXPECT_EQ(executor.num_run, threads);
+    EXPECT_EQ(executor.most_tasks, threads);
     for (int64_t i = 0; i < kRows * kHidden; ++i) {
       const int64_t row = i / kHidden;
       const bool is_used = row < limits[static_cast<size_t>(row / 4)];

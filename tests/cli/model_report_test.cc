@@ -60,14 +60,19 @@ TEST(ModelReport, ValidatePrintsWhatInspectPrints) {
   EXPECT_EQ(json["layers"], 2);  // their number, as ever
 }
 
+// H 64, I 96, 4 experts.
+std::string make_three_block_columns(const Folder& folder) {
+  const std::string model = folder / "model";
+  const Finished made = octet({"synth", "gpt-oss-20b", "--hidden", "64", "--intermediate", "96",
+                               "--experts", "4", "--output", model});
+  EXPECT_EQ(made.exit, 0) << made.err;
+  return model;
+}
+
 // One scale serves a block: 16 of 96 columns are 8 bytes of codes and one scale a row of down.
 TEST(ModelReport, ASlicesBytesAreTheSameInEveryReport) {
   const Folder folder;
-  const std::string model = folder / "model";
-  ASSERT_EQ(octet({"synth", "gpt-oss-20b", "--hidden", "64", "--intermediate", "96", "--experts",
-                   "4", "--output", model})
-                .exit,
-            0);
+  const std::string model = make_three_block_columns(folder);
   constexpr int64_t kBytes = 4 * (2 * 16 * (32 + 2) + 64 * (8 + 1));
   const auto inspected = octet({"inspect", model, "--tp", "1/6", "--json"}).json();
   EXPECT_EQ(inspected["layers"][0]["bytes"], kBytes);
@@ -83,11 +88,7 @@ TEST(ModelReport, ASlicesBytesAreTheSameInEveryReport) {
 // 48 columns from the middle of a block on touch the scales of two blocks, 24 of them too.
 TEST(ModelReport, ASliceThatBeginsInABlockCountsTheScalesOnBothSides) {
   const Folder folder;
-  const std::string model = folder / "model";
-  ASSERT_EQ(octet({"synth", "gpt-oss-20b", "--hidden", "64", "--intermediate", "96", "--experts",
-                   "4", "--output", model})
-                .exit,
-            0);
+  const std::string model = make_three_block_columns(folder);
   const auto bytes = [&](const std::string& tp) {
     return octet({"inspect", model, "--tp", tp, "--json"}).json()["bytes"].get<int64_t>();
   };

@@ -42,11 +42,11 @@ RoutingVerdict check_routing(const checkpoint::LayerTensors& layer, const LayerI
     to = copy_of(from);
     return to.view();
   };
-  reference::GateArgs gate{.x = input.x.as<Bf16>(),
-                           .tokens = input.tokens(),
-                           .hidden = spec.hidden,
-                           .experts = spec.experts,
-                           .round_to_bf16 = spec.router.kind == RouterKind::kFlint};
+  GateArgs gate{.x = input.x.as<Bf16>(),
+                .tokens = input.tokens(),
+                .hidden = spec.hidden,
+                .experts = spec.experts,
+                .round_to_bf16 = spec.router.kind == RouterKind::kFlint};
   if (!input.has(input.logits)) {
     gate.weight = aligned(g.weight, weight);
     gate.logit_bias = aligned(g.logit_bias, logit_bias);
