@@ -16,6 +16,7 @@
 
 #include "core/executor.h"
 #include "cpu/activation.h"
+#include "cpu/digits.h"
 #include "cpu/experts.h"
 #include "cpu/quantize.h"
 #include "formats/bf16.h"
@@ -34,7 +35,9 @@ struct ProductArgs {
   std::span<const ExpertRun> runs;
   const float* const*
       x;  // [rows] activations, num_blocks * G floats each, zero where the panel has padding
-  const Hold* hold = nullptr;  // [rows] of x; null: Hold::kNone
+  const uint8_t* const* digits;  // [rows] the same as digits, where hold says so
+  const Hold* hold;              // [rows]
+  int planes = 2;                // of the digits
   std::byte* scratch =
       nullptr;  // [num_threads] times panel_scratch_stride(*weights), 64-byte aligned
 };
@@ -53,17 +56,29 @@ struct HiddenArgs {
   int64_t start = 0, width;
 };
 
-inline Hold hold_of(const ProductArgs& args, int64_t row) {
-  return args.hold == nullptr ? Hold::kNone : args.hold[row];
-}
-
-// How many of the rows from `row` on one call of a kernel takes: `exact` takes one.
+// How many of the rows from `row` on one call of a kernel takes: all are held alike, and `exact` takes one.
 inline int64_t rows_together(const ProductArgs& args, int64_t row, int64_t end) {
-  if (hold_of(args, row) == Hold::kExact) return 1;
+  if (args.hold[row] == Hold::kExact) return 1;
   int64_t count = 1;
-  while (count < kMaxDotRows && row + count < end && hold_of(args, row + count) != Hold::kExact)
+  while (count < kMaxDotRows && row + count < end && args.hold[row + count] == args.hold[row])
     ++count;
   return count;
+}
+
+inline float unhold(const ProductArgs& args, Hold hold) {
+  if (hold == Hold::kNone) return 1.0F;
+  return hold == Hold::kDigits ? digit_gain(args.weights->sizes().format) : 1.0F / kMxfp8Hold;
+}
+
+// The sums of `count` rows, from `row` on, with a panel.
+inline void multiply_rows(const ProductArgs& args, const uint8_t* panel, int64_t num_blocks,
+                          int64_t row, int count, float* acc) {
+  if (args.hold[row] == Hold::kDigits) {
+    args.dot.digits[args.planes - 2].dot(panel, num_blocks, args.digits + row, count, acc);
+  } else {
+    const PanelDotFn dot = args.hold[row] == Hold::kExact ? args.dot.exact : args.dot.dot;
+    dot(panel, num_blocks, args.x + row, count, acc);
+  }
 }
 
 // A row's sums with the 16 lanes of a panel; times `unhold` they are those of x.
@@ -80,12 +95,9 @@ void multiply_panel(const ProductArgs& args, const ExpertRun& run, const uint8_t
   for (int64_t row = run.first, count = 0; row < end; row += count) {
     float acc[kMaxDotRows * layouts::kPanelRows];
     count = rows_together(args, row, end);
-    const PanelDotFn dot = hold_of(args, row) == Hold::kExact ? args.dot.exact : args.dot.dot;
-    dot(panel, num_blocks, args.x + row, static_cast<int>(count), acc);
-    for (int64_t i = 0; i < count; ++i) {
-      const bool is_held = hold_of(args, row + i) != Hold::kNone;
-      fn(row + i, LaneSums{acc + i * layouts::kPanelRows, is_held ? 1.0F / kMxfp8Hold : 1.0F});
-    }
+    multiply_rows(args, panel, num_blocks, row, static_cast<int>(count), acc);
+    for (int64_t i = 0; i < count; ++i)
+      fn(row + i, LaneSums{acc + i * layouts::kPanelRows, unhold(args, args.hold[row])});
   }
 }
 
@@ -158,6 +170,25 @@ struct Bf16Rows {
 };
 // `padded` floats each, zeros from `width` on.
 void widen_bf16(const Bf16Rows& from, int64_t padded, float* out, Executor& executor);
+
+// Rows one after another and room for their digits, digit_row_bytes() each; those of Hold::kNone that digits hold become
+// Hold::kDigits. Nothing where the instruction set has no kernel for digits.
+struct DigitRows {
+  const float* x;  // [rows, num_blocks * G]
+  int64_t rows, num_blocks;
+  uint8_t* digits;
+  Hold* hold;  // [rows]
+};
+constexpr int64_t digit_row_bytes(WeightFormat format, int planes, int64_t num_blocks) {
+  return round_up(num_blocks * digit_record_bytes(format, planes), 64);
+}
+void encode_digits(const FormatDot& dot, WeightFormat format, int planes, const DigitRows& rows,
+                   Executor& executor);
+
+// How many planes activations take: MXFP8 numbers are never rounded.
+constexpr int digit_planes(Activations activations, Precision precision) {
+  return activations == Activations::kMxfp8 || precision == Precision::kExact ? 3 : 2;
+}
 
 struct Mxfp8Rows {
   const uint8_t* codes;   // [rows, width]

@@ -13,19 +13,21 @@ namespace {
 // Everything a call keeps between its steps, in the caller's memory.
 struct Workspace {
   int32_t *row_expert, *row_limit, *row_slot,
-      *num_rows;         // routing::sort with a tile of 1: [T k], [1]
-  ExpertRun* runs;       // [min(T k, local experts)]
-  const float** x_rows;  // [T k] rows of x, in the order of `permuted`
-  float** h_rows;        // [T k]
-  Bf16** y_rows;         // [T k]
-  float* x;              // [T, gate_up_blocks * G]
-  float* h;              // [T k, down_blocks * G]
-  // MXFP8 only:
-  uint8_t* x_scale;    // [T, H/32]
-  uint8_t* h_scale;    // [T k, ceil(I/32)]
-  Hold* token_hold;    // [T] of x
-  Hold* hold;          // [T k] of x, then of h
-  std::byte* scratch;  // [threads, panel_scratch_stride]
+      *num_rows;               // routing::sort with a tile of 1: [T k], [1]
+  ExpertRun* runs;             // [min(T k, local experts)]
+  const float** x_rows;        // [T k] rows of x, in the order of `permuted`
+  float** h_rows;              // [T k]
+  Bf16** y_rows;               // [T k]
+  float* x;                    // [T, gate_up_blocks * G]
+  float* h;                    // [T k, down_blocks * G]
+  uint8_t* x_digits;           // [T, digit_row_bytes]
+  uint8_t* h_digits;           // [T k, digit_row_bytes]
+  const uint8_t** digit_rows;  // [T k] of x, then of h
+  Hold* token_hold;            // [T] of x
+  Hold* hold;                  // [T k] of x, then of h
+  uint8_t* x_scale;            // [T, H/32], MXFP8 only
+  uint8_t* h_scale;            // [T k, ceil(I/32)], MXFP8 only
+  std::byte* scratch;          // [threads, panel_scratch_stride]
 };
 
 // Hands out 64-byte aligned pieces of `base`, or only counts them where it is null.
@@ -54,6 +56,13 @@ struct Problem {
   int64_t slots() const { return tokens * top_k; }
   int64_t x_width() const { return weights.sizes().gate_up_blocks * scale_block(spec.weights); }
   int64_t h_width() const { return weights.sizes().down_blocks * scale_block(spec.weights); }
+  int planes() const { return digit_planes(spec.activations, spec.precision); }
+  int64_t x_digit_bytes() const {
+    return digit_row_bytes(spec.weights, planes(), weights.sizes().gate_up_blocks);
+  }
+  int64_t h_digit_bytes() const {
+    return digit_row_bytes(spec.weights, planes(), weights.sizes().down_blocks);
+  }
   bool is_mxfp8() const { return spec.activations == Activations::kMxfp8; }
   int64_t x_scales() const { return is_mxfp8() ? spec.hidden / kMxBlock : 0; }  // a row
   int64_t h_scales() const { return is_mxfp8() ? ceil_div(spec.intermediate, kMxBlock) : 0; }
@@ -73,8 +82,11 @@ Workspace carve(const Problem& p, Carver& carver) {
   w.h = carver.take<float>(p.slots() * p.h_width());
   w.x_scale = carver.take<uint8_t>(p.tokens * p.x_scales());
   w.h_scale = carver.take<uint8_t>(p.slots() * p.h_scales());
-  w.token_hold = carver.take<Hold>(p.is_mxfp8() ? p.tokens : 0);
-  w.hold = carver.take<Hold>(p.is_mxfp8() ? p.slots() : 0);
+  w.x_digits = carver.take<uint8_t>(p.tokens * p.x_digit_bytes());
+  w.h_digits = carver.take<uint8_t>(p.slots() * p.h_digit_bytes());
+  w.digit_rows = carver.take<const uint8_t*>(p.slots());
+  w.token_hold = carver.take<Hold>(p.tokens);
+  w.hold = carver.take<Hold>(p.slots());
   w.scratch = carver.take<std::byte>(p.num_threads * panel_scratch_stride(p.weights));
   return w;
 }
@@ -126,8 +138,29 @@ void quantize_x(const ExpertsArgs& a, const Problem& p, const Workspace& w, Exec
     w.token_hold[row] =
         settle_mxfp8_row(w.x_scale + row * p.x_scales(), hidden, w.x + row * p.x_width());
   }
-  for (int64_t row = 0; row < *w.num_rows; ++row)
-    w.hold[row] = w.token_hold[w.row_slot[row] / p.top_k];
+}
+
+// x as the kernels take it.
+void hold_x(const ExpertsArgs& a, const Problem& p, const Workspace& w, const FormatDot& dot,
+            Executor& executor) {
+  if (p.is_mxfp8()) {
+    quantize_x(a, p, w, executor);
+  } else {
+    widen_bf16({a.x, p.tokens, p.spec.hidden}, p.x_width(), w.x, executor);
+    std::fill_n(w.token_hold, p.tokens, Hold::kNone);
+  }
+  encode_digits(dot, p.spec.weights, p.planes(),
+                {.x = w.x,
+                 .rows = p.tokens,
+                 .num_blocks = p.weights.sizes().gate_up_blocks,
+                 .digits = w.x_digits,
+                 .hold = w.token_hold},
+                executor);
+  for (int64_t row = 0; row < *w.num_rows; ++row) {
+    const int64_t token = w.row_slot[row] / p.top_k;
+    w.hold[row] = w.token_hold[token];
+    w.digit_rows[row] = w.x_digits + token * p.x_digit_bytes();
+  }
 }
 
 // A piece of a row of h, up to 32 columns.
@@ -158,12 +191,22 @@ void round_h(const ExpertsArgs& a, Columns at, float* h) {
   }
 }
 
-// Once all pieces are there; column 0 of h stands at `start`.
-void settle_h(const Problem& p, const Workspace& w, int64_t start) {
+// h as the kernels take it, once all pieces are there; its column 0 stands at `start`.
+void hold_h(const Problem& p, const Workspace& w, int64_t start, const FormatDot& dot,
+            Executor& executor) {
   for (int64_t row = 0; row < *w.num_rows; ++row) {
-    w.hold[row] = settle_mxfp8_row(w.h_scale + row * p.h_scales(), p.spec.intermediate,
-                                   w.h_rows[row] + start);
+    w.hold[row] = p.is_mxfp8() ? settle_mxfp8_row(w.h_scale + row * p.h_scales(),
+                                                  p.spec.intermediate, w.h_rows[row] + start)
+                               : Hold::kNone;
+    w.digit_rows[row] = w.h_digits + row * p.h_digit_bytes();
   }
+  encode_digits(dot, p.spec.weights, p.planes(),
+                {.x = w.h,
+                 .rows = *w.num_rows,
+                 .num_blocks = p.weights.sizes().down_blocks,
+                 .digits = w.h_digits,
+                 .hold = w.hold},
+                executor);
 }
 
 }  // namespace
@@ -186,13 +229,11 @@ void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
                       .dot = dot.for_format(spec.weights),
                       .runs = sort_rows(a, p, w),
                       .x = w.x_rows,
-                      .hold = p.is_mxfp8() ? w.hold : nullptr,
+                      .digits = w.digit_rows,
+                      .hold = w.hold,
+                      .planes = p.planes(),
                       .scratch = w.scratch};
-  if (p.is_mxfp8()) {
-    quantize_x(a, p, w, executor);
-  } else {
-    widen_bf16({a.x, p.tokens, spec.hidden}, p.x_width(), w.x, executor);
-  }
+  hold_x(a, p, w, product.dot, executor);
   const HiddenArgs hidden{.intermediate = spec.intermediate,
                           .alpha = spec.swiglu.alpha,
                           .beta = spec.swiglu.beta,
@@ -205,7 +246,7 @@ void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
     p.is_mxfp8() ? quantize_h(a, at, h, w.h_scale + row * p.h_scales() + col / kMxBlock)
                  : round_h(a, at, h);
   });
-  if (p.is_mxfp8()) settle_h(p, w, hidden.start);
+  hold_h(p, w, hidden.start, product.dot, executor);
   product.x = w.h_rows;
   down(product, spec.hidden, w.y_rows, executor);
 }

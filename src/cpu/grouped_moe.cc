@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // grouped_moe: NVFP4 weights in the grouped order times BF16 activations, rows padded to route tiles.
-// semantics.md sections 9 and 10. Both precisions are the exact one here: activations stay binary32.
+// semantics.md sections 9 and 10.
 #include <vector>
 
 #include "cpu/expert_gemm.h"
@@ -113,11 +113,27 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
   const auto x = uninitialised_floats(a.tokens * a.hidden);
   const auto h = uninitialised_floats(num_rows * a.intermediate);
   widen_bf16({a.x, a.tokens, a.hidden}, a.hidden, x.get(), executor);
+  const int planes = digit_planes(Activations::kBf16, a.precision);
+  std::vector<Hold> token_hold(static_cast<size_t>(a.tokens), Hold::kNone);
+  std::vector<Hold> hold;
+  std::vector<const uint8_t*> digit_rows;
+  const int64_t x_blocks = a.hidden / kNvBlock;
+  DigitScratch x_digits(WeightFormat::kNvfp4, planes, a.tokens, x_blocks);
+  encode_digits(dot.nvfp4, WeightFormat::kNvfp4, planes,
+                {.x = x.get(),
+                 .rows = a.tokens,
+                 .num_blocks = x_blocks,
+                 .digits = x_digits.data(),
+                 .hold = token_hold.data()},
+                executor);
   std::vector<const float*> x_rows;
   std::vector<float*> h_rows;
   std::vector<Bf16*> y_rows;
   for (int64_t i = 0; i < num_rows; ++i) {
-    x_rows.push_back(x.get() + slots.token[static_cast<size_t>(i)] * a.hidden);
+    const int64_t token = slots.token[static_cast<size_t>(i)];
+    x_rows.push_back(x.get() + token * a.hidden);
+    digit_rows.push_back(x_digits.row(token));
+    hold.push_back(token_hold[static_cast<size_t>(token)]);
     h_rows.push_back(h.get() + i * a.intermediate);
     y_rows.push_back(a.y + slots.row[static_cast<size_t>(i)] * a.hidden);
   }
@@ -125,6 +141,9 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
                       .dot = dot.nvfp4,
                       .runs = slots.runs,
                       .x = x_rows.data(),
+                      .digits = digit_rows.data(),
+                      .hold = hold.data(),
+                      .planes = planes,
                       .scratch = scratch.data()};
   const HiddenArgs hidden{
       .intermediate = a.intermediate, .h = h_rows.data(), .width = a.intermediate};
@@ -134,6 +153,17 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
       from[c] = formats::bf16_to_f32(formats::bf16_from_f32(from[c]));
   });
   product.x = h_rows.data();
+  const int64_t h_blocks = a.intermediate / kNvBlock;
+  DigitScratch h_digits(WeightFormat::kNvfp4, planes, num_rows, h_blocks);
+  std::fill(hold.begin(), hold.end(), Hold::kNone);
+  encode_digits(dot.nvfp4, WeightFormat::kNvfp4, planes,
+                {.x = h.get(),
+                 .rows = num_rows,
+                 .num_blocks = h_blocks,
+                 .digits = h_digits.data(),
+                 .hold = hold.data()},
+                executor);
+  for (int64_t i = 0; i < num_rows; ++i) digit_rows[static_cast<size_t>(i)] = h_digits.row(i);
   down(product, a.hidden, y_rows.data(), executor);
 }
 

@@ -25,8 +25,19 @@ using PanelDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const floa
 
 // One weight format's kernels. `exact` multiplies each weight by its scale first, whatever the scale: for rows whose numbers
 // are too small for a kernel that shrinks weights (quantize.h, Hold::kExact); one row a call.
+struct DigitDot;
 struct FormatDot {
   PanelDotFn dot, exact;
+  const DigitDot* digits = nullptr;  // [2]: of two planes, of three; null: none
+};
+
+// The same for rows held as digits (digits.h). Block sums are exact there; times digit_gain(format) the results are the sums.
+using EncodeFn = bool (*)(const float* x, int64_t num_blocks, uint8_t* digits);
+using DigitDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* digits,
+                            int num_rows, float* out);
+struct DigitDot {
+  EncodeFn encode;  // false: the row has numbers that digits don't hold
+  DigitDotFn dot;
 };
 // One instruction set's kernels.
 struct PanelDot {
@@ -41,6 +52,7 @@ struct PanelDot {
 #define OCTET_ISA(name, runs_on, which_has, here) extern const PanelDot kPanelDot##name;
 #include "cpu/isa.inc"
 #undef OCTET_ISA
+extern const DigitDot kDigitDotMxfp4Avx2[2], kDigitDotNvfp4Avx2[2];
 // NOLINTEND(readability-identifier-naming)
 
 // Whether this machine has AVX2 and FMA.

@@ -261,8 +261,8 @@ void dot_exact(const uint8_t* panel, int64_t num_blocks, const float* const* x, 
 }  // namespace
 
 const PanelDot kPanelDotAvx2{
-    {dot_rows<WeightFormat::kMxfp4>, dot_exact<WeightFormat::kMxfp4>},
-    {dot_rows<WeightFormat::kNvfp4>, dot_exact<WeightFormat::kNvfp4>},
+    {dot_rows<WeightFormat::kMxfp4>, dot_exact<WeightFormat::kMxfp4>, kDigitDotMxfp4Avx2},
+    {dot_rows<WeightFormat::kNvfp4>, dot_exact<WeightFormat::kNvfp4>, kDigitDotNvfp4Avx2},
 };
 
 }  // namespace octet::cpu

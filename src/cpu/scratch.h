@@ -17,6 +17,20 @@ inline std::unique_ptr<float[]> uninitialised_floats(int64_t count) {
   return std::unique_ptr<float[]>(new float[static_cast<size_t>(count)]);
 }
 
+// Digits of rows one after another, and where each row's stand.
+class DigitScratch {
+ public:
+  DigitScratch(WeightFormat format, int planes, int64_t rows, int64_t num_blocks)
+      : stride_(digit_row_bytes(format, planes, num_blocks)),
+        memory_(new uint8_t[static_cast<size_t>(rows * stride_)]) {}
+  uint8_t* data() { return memory_.get(); }
+  const uint8_t* row(int64_t i) const { return memory_.get() + i * stride_; }
+
+ private:
+  int64_t stride_;
+  std::unique_ptr<uint8_t[]> memory_;
+};
+
 // For making panels, a piece a thread.
 class PanelScratch {
  public:

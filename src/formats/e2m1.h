@@ -15,6 +15,8 @@ constexpr std::array<float, 16> kE2m1Values = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,
 
 constexpr float e2m1_to_f32(uint8_t code) { return kE2m1Values[code & 15]; }
 
+constexpr int e2m1_doubled(uint8_t code) { return static_cast<int>(2.0F * e2m1_to_f32(code)); }
+
 // The code of element `idx` in packed pairs.
 constexpr uint8_t e2m1_at(const uint8_t* pairs, int64_t idx) {
   return static_cast<uint8_t>((pairs[idx / 2] >> (idx % 2 * 4)) & 15);

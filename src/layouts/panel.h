@@ -55,6 +55,10 @@ struct NibblePosition {
   int shift;
   friend bool operator==(const NibblePosition&, const NibblePosition&) = default;
 };
+// The same from the beginning of the tile, k being that of the block.
+constexpr NibblePosition panel_tile_position(int64_t lane, int64_t k) {
+  return {k / 8 * 64 + lane * 4 + k % 4, k % 8 < 4 ? 0 : 4};
+}
 constexpr int64_t panel_group_offset(WeightFormat format, int64_t group) {
   return group * panel_payload_bytes(format, kPanelGroup);
 }
@@ -70,7 +74,8 @@ constexpr NibblePosition panel_code_position(WeightFormat format, int64_t num_bl
   const int64_t base = panel_group_offset(format, group) +
                        panel_blocks_in_group(num_blocks, group) * kPanelRows +
                        block % kPanelGroup * panel_tile_bytes(format);
-  return {base + in_block / 8 * 64 + lane * 4 + in_block % 4, in_block % 8 < 4 ? 0 : 4};
+  const NibblePosition in_tile = panel_tile_position(lane, in_block);
+  return {base + in_tile.byte, in_tile.shift};
 }
 constexpr int64_t panel_scale_position(WeightFormat format, int64_t lane, int64_t block) {
   return panel_group_offset(format, block / kPanelGroup) + block % kPanelGroup * kPanelRows + lane;
