@@ -2,9 +2,10 @@
 // Activations as the integer kernels read them: the numbers of a scale block are integers times one power of two, an
 // integer is two or three digits of base 256 in -128 ... 127, a digit is a byte.
 //
-//   record of a block of G numbers (G = 32 for MXFP4 weights, 16 for NVFP4)
-//     [plane 0: G bytes, lowest digits][plane 1: G bytes][plane 2: G bytes, of three planes only]
-//     [f32 scale][i32 offset][u32 has_third, of three planes only]
+//   record of a block of G numbers (G = 32 for MXFP4 weights, 16 for NVFP4), little-endian
+//     G / 8 times [8 lowest digits][8 second digits]        a pair of eights for each line of a panel's tile
+//     [f32 scale][i32 offset]
+//     [u32 has_third][G third digits]                       records of three planes only; zeros where it has none
 //
 //   x[k] = A[k] * unit        scale = unit / 2 * digit_gain(format)        offset = -12 * sum of A
 //
@@ -25,22 +26,29 @@
 
 namespace octet::cpu {
 
-constexpr int64_t kMostDigitBlock = kMxBlock;
-
 template <int64_t kBlock, int kPlanes>
 struct DigitRecord {
-  static constexpr int64_t kScale = kPlanes * kBlock;  // byte offsets
+  // Byte offsets.
+  static constexpr int64_t kScale = 2 * kBlock;
   static constexpr int64_t kOffset = kScale + 4;
   static constexpr int64_t kHasThird = kOffset + 4;
-  static constexpr int64_t kBytes = kPlanes == 3 ? kHasThird + 4 : kHasThird;
+  static constexpr int64_t kThird = kHasThird + 4;
+  static constexpr int64_t kBytes = kPlanes == 3 ? kThird + kBlock : kHasThird;
+  // Where element k's digit of a plane stands.
+  static constexpr int64_t digit(int plane, int64_t k) {
+    return plane == 2 ? kThird + k : k / 8 * 16 + plane * 8 + k % 8;
+  }
   static bool has_third(const uint8_t* record) {
     if constexpr (kPlanes == 3) return record[kHasThird] != 0;
     return false;
   }
 };
 constexpr int64_t digit_record_bytes(WeightFormat format, int planes) {
-  return planes * scale_block(format) + (planes == 3 ? 12 : 8);
+  const int64_t block = scale_block(format);
+  return planes * block + (planes == 3 ? 12 : 8);
 }
+static_assert(DigitRecord<kMxBlock, 2>::kBytes == digit_record_bytes(WeightFormat::kMxfp4, 2));
+static_assert(DigitRecord<kNvBlock, 3>::kBytes == digit_record_bytes(WeightFormat::kNvfp4, 3));
 
 // E4M3 scales are taken as binary32 numbers 2^-120 too small, the bits shifted into place: half of it is undone in the
 // records, half in the sums, so that nothing on the way leaves binary32.
@@ -55,7 +63,7 @@ constexpr float kMostDigitAmax = 0x1p60F;
 
 namespace digits {
 
-inline float pow2(int exponent) {
+constexpr float pow2(int exponent) {
   return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
@@ -81,12 +89,51 @@ template <int64_t kBlock>
 
 template <int64_t kBlock>
 [[gnu::always_inline]] inline uint32_t amax_bits(const float* v) {
-  uint32_t most = 0;
+  int32_t most = 0;
   for (int64_t k = 0; k < kBlock; ++k) {
-    const uint32_t bits = std::bit_cast<uint32_t>(v[k]) & 0x7FFFFFFFU;
+    const int32_t bits = std::bit_cast<int32_t>(v[k]) & 0x7FFFFFFF;
     most = bits > most ? bits : most;
   }
-  return most;
+  return static_cast<uint32_t>(most);
+}
+
+// A block's numbers as integers times one power of two.
+template <int64_t kBlock>
+struct Integers {
+  int32_t values[kBlock];
+  int shift;  // the unit is 2^-shift
+  bool has_third;
+};
+
+// False: the block has no such form.
+template <int64_t kBlock, int kPlanes>
+[[gnu::always_inline]] inline bool to_digit_integers(const float* v, Integers<kBlock>& out) {
+  const uint32_t most = amax_bits<kBlock>(v);
+  const auto amax = std::bit_cast<float>(most);
+  if (most != 0 && !(amax >= kLeastDigitAmax && amax <= kMostDigitAmax)) return false;
+  const int exponent = most == 0 ? 0 : static_cast<int>(most >> 23) - 127;
+  out.shift = 14 - exponent;
+  if (amax * pow2(out.shift) >= 32639.5F) --out.shift;
+  to_integers<kBlock>(v, out.shift, out.values);
+  out.has_third = kPlanes == 3 && !is_exact<kBlock>(v, out.shift, out.values);
+  if (out.has_third) {
+    out.shift = 21 - exponent;
+    to_integers<kBlock>(v, out.shift, out.values);
+  }
+  return true;
+}
+
+template <WeightFormat kFormat, int kPlanes>
+[[gnu::always_inline]] inline void store_scale_and_offset(const Integers<scale_block(kFormat)>& a,
+                                                          uint8_t* record) {
+  constexpr int64_t kBlock = scale_block(kFormat);
+  using Record = DigitRecord<kBlock, kPlanes>;
+  int32_t sum = 0;
+  for (int64_t k = 0; k < kBlock; ++k) sum += a.values[k];
+  const float scale = pow2(-a.shift - 1) * digit_gain(kFormat);
+  const int32_t offset = -12 * sum;
+  std::memcpy(record + Record::kScale, &scale, sizeof scale);
+  std::memcpy(record + Record::kOffset, &offset, sizeof offset);
 }
 
 // The record of one block; false if it has none. In a header so that each instruction set compiles its own: same bytes.
@@ -94,37 +141,26 @@ template <WeightFormat kFormat, int kPlanes>
 [[gnu::always_inline]] inline bool encode_block(const float* v, uint8_t* record) {
   constexpr int64_t kBlock = scale_block(kFormat);
   using Record = DigitRecord<kBlock, kPlanes>;
-  const uint32_t most = amax_bits<kBlock>(v);
-  const auto amax = std::bit_cast<float>(most);
-  if (most != 0 && !(amax >= kLeastDigitAmax && amax <= kMostDigitAmax)) return false;
-  const int exponent = most == 0 ? 0 : static_cast<int>(most >> 23) - 127;
-  int shift = 14 - exponent;
-  if (amax * pow2(shift) >= 32639.5F) --shift;
-  int32_t integers[kBlock];
-  to_integers<kBlock>(v, shift, integers);
-  bool has_third = false;
-  if constexpr (kPlanes == 3) {
-    has_third = !is_exact<kBlock>(v, shift, integers);
-    if (has_third) {
-      shift = 21 - exponent;
-      to_integers<kBlock>(v, shift, integers);
-    }
-    const uint32_t flag = has_third ? 1 : 0;
-    std::memcpy(record + Record::kHasThird, &flag, sizeof flag);
-  }
-  int32_t sum = 0;
-  for (int64_t k = 0; k < kBlock; ++k) sum += integers[k];
+  Integers<kBlock> a;
+  if (!to_digit_integers<kBlock, kPlanes>(v, a)) return false;
+  store_scale_and_offset<kFormat, kPlanes>(a, record);
+  uint8_t digits[kPlanes][kBlock];
   for (int plane = 0; plane < kPlanes; ++plane) {
     for (int64_t k = 0; k < kBlock; ++k) {
-      const auto digit = static_cast<int8_t>(integers[k]);
-      record[plane * kBlock + k] = static_cast<uint8_t>(digit);
-      integers[k] = (integers[k] - digit) >> 8;
+      const auto digit = static_cast<int8_t>(a.values[k]);
+      digits[plane][k] = static_cast<uint8_t>(digit);
+      a.values[k] = (a.values[k] - digit) >> 8;
     }
   }
-  const float scale = pow2(-shift - 1) * digit_gain(kFormat);
-  const int32_t offset = -12 * sum;
-  std::memcpy(record + Record::kScale, &scale, sizeof scale);
-  std::memcpy(record + Record::kOffset, &offset, sizeof offset);
+  for (int64_t k = 0; k < kBlock; k += 8) {
+    std::memcpy(record + 2 * k, digits[0] + k, 8);
+    std::memcpy(record + 2 * k + 8, digits[1] + k, 8);
+  }
+  if constexpr (kPlanes == 3) {
+    const uint32_t flag = a.has_third ? 1 : 0;
+    std::memcpy(record + Record::kHasThird, &flag, sizeof flag);
+    std::memcpy(record + Record::kThird, digits[2], kBlock);
+  }
   return true;
 }
 

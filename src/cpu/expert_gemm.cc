@@ -6,24 +6,23 @@ namespace octet::cpu {
 void down(const ProductArgs& args, int64_t hidden, Bf16* const* y, Executor& executor) {
   constexpr int64_t kUnitPanels = 16;  // 256 outputs: enough to be worth a hand-out
   const layouts::PanelSizes& sizes = args.weights->sizes();
-  const int64_t units = ceil_div(sizes.down_panels, kUnitPanels);  // a run
-  parallel_for(executor, std::ssize(args.runs) * units, [&](int64_t unit, int worker) {
-    const ExpertRun& run = args.runs[static_cast<size_t>(unit / units)];
-    const ExpertParams params = args.weights->params(run.expert);
-    const int64_t first = unit % units * kUnitPanels;
-    for (int64_t p = first; p < std::min(first + kUnitPanels, sizes.down_panels); ++p) {
-      const uint8_t* panel = args.weights->down_panel(run.expert, p, panel_scratch(args, worker));
-      const int64_t col = p * layouts::kPanelRows;
-      const int64_t count = std::min(layouts::kPanelRows, hidden - col);
-      multiply_panel(args, run, panel, sizes.down_blocks, [&](int64_t row, const LaneSums& sums) {
-        const float factor = params.down_alpha * sums.unhold;
-        for (int64_t i = 0; i < count; ++i) {
-          y[row][col + i] =
-              formats::bf16_from_f32(add_bias(sums.acc[i] * factor, params.down_bias, col + i));
-        }
-      });
-    }
-  });
+  const Product product{&PanelSource::down_panel, sizes.down_panels, sizes.down_panel_bytes(),
+                        sizes.down_blocks, kUnitPanels};
+  stream_panels(
+      args, product, executor,
+      [&](const ExpertRun& run, const Panel& panel, int64_t p) {
+        const ExpertParams params = args.weights->params(run.expert);
+        const int64_t col = p * layouts::kPanelRows;
+        const int64_t count = std::min(layouts::kPanelRows, hidden - col);
+        multiply_panel(args, run, panel, [&](int64_t row, const LaneSums& sums) {
+          const float factor = params.down_alpha * sums.unhold;
+          for (int64_t i = 0; i < count; ++i) {
+            y[row][col + i] =
+                formats::bf16_from_f32(add_bias(sums.acc[i] * factor, params.down_bias, col + i));
+          }
+        });
+      },
+      [](const ExpertRun&, int64_t, int64_t) {});
 }
 
 void widen_bf16(const Bf16Rows& from, int64_t padded, float* out, Executor& executor) {

@@ -56,12 +56,17 @@ struct HiddenArgs {
   int64_t start = 0, width;
 };
 
+inline const DigitDot& digit_dot(const ProductArgs& args) {
+  return args.dot.digits[args.planes - 2];
+}
+
 // How many of the rows from `row` on one call of a kernel takes: all are held alike, and `exact` takes one.
 inline int64_t rows_together(const ProductArgs& args, int64_t row, int64_t end) {
-  if (args.hold[row] == Hold::kExact) return 1;
+  const Hold hold = args.hold[row];
+  if (hold == Hold::kExact) return 1;
+  const int64_t most = hold == Hold::kDigits ? digit_dot(args).most_rows : kMaxDotRows;
   int64_t count = 1;
-  while (count < kMaxDotRows && row + count < end && args.hold[row + count] == args.hold[row])
-    ++count;
+  while (count < most && row + count < end && args.hold[row + count] == hold) ++count;
   return count;
 }
 
@@ -70,14 +75,22 @@ inline float unhold(const ProductArgs& args, Hold hold) {
   return hold == Hold::kDigits ? digit_gain(args.weights->sizes().format) : 1.0F / kMxfp8Hold;
 }
 
+// A panel, and what its thread reads after it.
+struct Panel {
+  const uint8_t* data;
+  int64_t num_blocks;
+  Ahead ahead;
+};
+
 // The sums of `count` rows, from `row` on, with a panel.
-inline void multiply_rows(const ProductArgs& args, const uint8_t* panel, int64_t num_blocks,
-                          int64_t row, int count, float* acc) {
+inline void multiply_rows(const ProductArgs& args, const Panel& panel, int64_t row, int count,
+                          float* acc) {
   if (args.hold[row] == Hold::kDigits) {
-    args.dot.digits[args.planes - 2].dot(panel, num_blocks, args.digits + row, count, acc);
+    digit_dot(args).dot(panel.data, panel.num_blocks, args.digits + row, count, panel.ahead, acc);
   } else {
-    const PanelDotFn dot = args.hold[row] == Hold::kExact ? args.dot.exact : args.dot.dot;
-    dot(panel, num_blocks, args.x + row, count, acc);
+    const FloatDot& floats = args.dot.floats;
+    const PanelDotFn dot = args.hold[row] == Hold::kExact ? floats.exact : floats.dot;
+    dot(panel.data, panel.num_blocks, args.x + row, count, acc);
   }
 }
 
@@ -89,16 +102,56 @@ struct LaneSums {
 
 // fn(row, LaneSums) for the run's rows times one panel.
 template <class Fn>
-void multiply_panel(const ProductArgs& args, const ExpertRun& run, const uint8_t* panel,
-                    int64_t num_blocks, const Fn& fn) {
+void multiply_panel(const ProductArgs& args, const ExpertRun& run, const Panel& panel,
+                    const Fn& fn) {
   const int64_t end = run.first + run.count;
   for (int64_t row = run.first, count = 0; row < end; row += count) {
     float acc[kMaxDotRows * layouts::kPanelRows];
     count = rows_together(args, row, end);
-    multiply_rows(args, panel, num_blocks, row, static_cast<int>(count), acc);
+    multiply_rows(args, panel, row, static_cast<int>(count), acc);
     for (int64_t i = 0; i < count; ++i)
       fn(row + i, LaneSums{acc + i * layouts::kPanelRows, unhold(args, args.hold[row])});
   }
+}
+
+// One of the two products: `unit_panels` panels of an expert are a unit of work.
+struct Product {
+  const uint8_t* (PanelSource::*panel)(int64_t expert, int64_t panel, uint8_t* scratch) const;
+  int64_t panels, panel_bytes, num_blocks;  // of an expert
+  int64_t unit_panels;
+  int64_t units() const { return ceil_div(panels, unit_panels); }  // of an expert
+};
+
+// fn(run, panel, number of the panel) for each panel of each run, then done(run, first panel, end) for each unit.
+template <class Fn, class Done>
+void stream_panels(const ProductArgs& args, const Product& product, Executor& executor,
+                   const Fn& fn, const Done& done) {
+  const int64_t units = product.units();  // a run
+  const bool in_memory = args.weights->scratch_bytes() == 0;
+  const auto run_of = [&](int64_t unit) -> const ExpertRun& {
+    return args.runs[static_cast<size_t>(unit / units)];
+  };
+  const auto first_panel = [&](int64_t unit) { return unit % units * product.unit_panels; };
+  parallel_streams(executor, std::ssize(args.runs) * units,
+                   [&](int64_t unit, int64_t next, int worker) {
+                     const ExpertRun& run = run_of(unit);
+                     const int64_t first = first_panel(unit);
+                     const int64_t end = std::min(first + product.unit_panels, product.panels);
+                     uint8_t* const scratch = panel_scratch(args, worker);
+                     const auto panel = [&](int64_t u, int64_t p) {
+                       return (args.weights->*product.panel)(run_of(u).expert, p, scratch);
+                     };
+                     Panel at{nullptr, product.num_blocks, {nullptr, 0}};
+                     if (in_memory) {
+                       at.ahead.end = panel(unit, first) + (end - first) * product.panel_bytes;
+                       if (next >= 0) at.ahead.jump = panel(next, first_panel(next)) - at.ahead.end;
+                     }
+                     for (int64_t p = first; p < end; ++p) {
+                       at.data = panel(unit, p);
+                       fn(run, at, p);
+                     }
+                     done(run, first, end);
+                   });
 }
 
 inline float add_bias(float v, const layouts::BiasView& bias, int64_t i) {
@@ -135,28 +188,25 @@ template <class Finish>
 void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& executor,
              const Finish& finish) {
   constexpr int64_t kPanelCols = layouts::kPanelRows / 2;
-  constexpr int64_t kUnitPanels = kMxBlock / kPanelCols;
   const layouts::PanelSizes& sizes = args.weights->sizes();
-  const int64_t units = ceil_div(hidden.intermediate, kMxBlock);  // a run
-  parallel_for(executor, std::ssize(args.runs) * units, [&](int64_t unit, int worker) {
-    const ExpertRun& run = args.runs[static_cast<size_t>(unit / units)];
-    const ExpertParams params = args.weights->params(run.expert);
-    const int64_t first = unit % units * kUnitPanels;
-    for (int64_t p = first; p < std::min(first + kUnitPanels, sizes.gate_up_panels); ++p) {
-      const uint8_t* panel =
-          args.weights->gate_up_panel(run.expert, p, panel_scratch(args, worker));
-      multiply_panel(args, run, panel, sizes.gate_up_blocks,
-                     [&](int64_t row, const LaneSums& sums) {
-                       store_hidden(params, hidden, sums, {row, p * kPanelCols});
-                     });
-    }
-    const int64_t col = first * kPanelCols;
-    const int64_t count = std::min(kMxBlock, hidden.intermediate - col);
-    for (int64_t row = run.first; row < run.first + run.count; ++row) {
-      if (first == 0) zero_around_hidden(hidden, hidden.h[row]);
-      finish(row, col, count);
-    }
-  });
+  const Product product{&PanelSource::gate_up_panel, sizes.gate_up_panels,
+                        sizes.gate_up_panel_bytes(), sizes.gate_up_blocks, kMxBlock / kPanelCols};
+  stream_panels(
+      args, product, executor,
+      [&](const ExpertRun& run, const Panel& panel, int64_t p) {
+        const ExpertParams params = args.weights->params(run.expert);
+        multiply_panel(args, run, panel, [&](int64_t row, const LaneSums& sums) {
+          store_hidden(params, hidden, sums, {row, p * kPanelCols});
+        });
+      },
+      [&](const ExpertRun& run, int64_t first, int64_t end) {
+        const int64_t col = first * kPanelCols;
+        const int64_t count = std::min(end * kPanelCols, hidden.intermediate) - col;
+        for (int64_t row = run.first; row < run.first + run.count; ++row) {
+          if (first == 0) zero_around_hidden(hidden, hidden.h[row]);
+          finish(row, col, count);
+        }
+      });
 }
 
 // y[row] [H] of every row, args.x being h.

@@ -66,7 +66,7 @@ void gemm1(const Gemm1Args& a, PanelDot dot, Executor& executor) {
   widen_mxfp8({a.x_quant, a.x_scale, a.tokens, a.hidden}, x.get(), token_hold.data(), executor);
   const int64_t blocks = a.hidden / kMxBlock;
   DigitScratch digits(WeightFormat::kMxfp4, kPlanes, a.tokens, blocks);
-  encode_digits(dot.mxfp4, WeightFormat::kMxfp4, kPlanes,
+  encode_digits(dot.for_format(WeightFormat::kMxfp4), WeightFormat::kMxfp4, kPlanes,
                 {.x = x.get(),
                  .rows = a.tokens,
                  .num_blocks = blocks,
@@ -85,7 +85,7 @@ void gemm1(const Gemm1Args& a, PanelDot dot, Executor& executor) {
     h_rows.push_back(h.get() + i * a.padded);
   }
   const ProductArgs product{.weights = &weights,
-                            .dot = dot.mxfp4,
+                            .dot = dot.for_format(WeightFormat::kMxfp4),
                             .runs = rows.runs,
                             .x = x_rows.data(),
                             .digits = digit_rows.data(),
@@ -127,7 +127,7 @@ void gemm2(const Gemm2Args& a, PanelDot dot, Executor& executor) {
     hold[static_cast<size_t>(i)] = settle_mxfp8_row(scales.data(), a.padded, to);
   });
   DigitScratch digits(WeightFormat::kMxfp4, kPlanes, num_rows, blocks);
-  encode_digits(dot.mxfp4, WeightFormat::kMxfp4, kPlanes,
+  encode_digits(dot.for_format(WeightFormat::kMxfp4), WeightFormat::kMxfp4, kPlanes,
                 {.x = h.get(),
                  .rows = num_rows,
                  .num_blocks = blocks,
@@ -137,7 +137,7 @@ void gemm2(const Gemm2Args& a, PanelDot dot, Executor& executor) {
   std::vector<const uint8_t*> digit_rows;
   for (int64_t i = 0; i < num_rows; ++i) digit_rows.push_back(digits.row(i));
   const ProductArgs product{.weights = &weights,
-                            .dot = dot.mxfp4,
+                            .dot = dot.for_format(WeightFormat::kMxfp4),
                             .runs = rows.runs,
                             .x = h_rows.data(),
                             .digits = digit_rows.data(),

@@ -119,7 +119,7 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
   std::vector<const uint8_t*> digit_rows;
   const int64_t x_blocks = a.hidden / kNvBlock;
   DigitScratch x_digits(WeightFormat::kNvfp4, planes, a.tokens, x_blocks);
-  encode_digits(dot.nvfp4, WeightFormat::kNvfp4, planes,
+  encode_digits(dot.for_format(WeightFormat::kNvfp4), WeightFormat::kNvfp4, planes,
                 {.x = x.get(),
                  .rows = a.tokens,
                  .num_blocks = x_blocks,
@@ -138,7 +138,7 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
     y_rows.push_back(a.y + slots.row[static_cast<size_t>(i)] * a.hidden);
   }
   ProductArgs product{.weights = &weights,
-                      .dot = dot.nvfp4,
+                      .dot = dot.for_format(WeightFormat::kNvfp4),
                       .runs = slots.runs,
                       .x = x_rows.data(),
                       .digits = digit_rows.data(),
@@ -156,7 +156,7 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
   const int64_t h_blocks = a.intermediate / kNvBlock;
   DigitScratch h_digits(WeightFormat::kNvfp4, planes, num_rows, h_blocks);
   std::fill(hold.begin(), hold.end(), Hold::kNone);
-  encode_digits(dot.nvfp4, WeightFormat::kNvfp4, planes,
+  encode_digits(dot.for_format(WeightFormat::kNvfp4), WeightFormat::kNvfp4, planes,
                 {.x = h.get(),
                  .rows = num_rows,
                  .num_blocks = h_blocks,

@@ -11,6 +11,8 @@ namespace octet::cpu {
 
 #if defined(__x86_64__)
 
+const PanelDot kPanelDotAvx2{&kFloatDotsAvx2, &kDigitDotsAvx2};
+
 bool has_avx2() {
   static const bool has = [] {
     // F16C is asked of the processor itself: clang 14 has no name for it in __builtin_cpu_supports, which besides looks
@@ -28,6 +30,8 @@ bool has_avx2() { return false; }
 const PanelDot kPanelDotAvx2{};
 
 #endif
+
+const PanelDot kPanelDotPortable{&kFloatDotsPortable, nullptr};
 
 std::span<const IsaInfo> isas() {
   static constexpr IsaInfo kIsas[] = {

@@ -10,6 +10,7 @@
 // Truth: reference/layer.h. Bound: docs/numerics.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -23,36 +24,61 @@ constexpr int kMaxDotRows = 4;  // activation rows a call takes: what fits the r
 using PanelDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const float* const* x,
                             int num_rows, float* out);
 
-// One weight format's kernels. `exact` multiplies each weight by its scale first, whatever the scale: for rows whose numbers
-// are too small for a kernel that shrinks weights (quantize.h, Hold::kExact); one row a call.
-struct DigitDot;
-struct FormatDot {
+// One weight format's kernels on binary32. `exact` multiplies each weight by its scale first, whatever the scale: for rows
+// whose numbers are too small for a kernel that shrinks weights (quantize.h, Hold::kExact); one row a call.
+struct FloatDot {
   PanelDotFn dot, exact;
-  const DigitDot* digits = nullptr;  // [2]: of two planes, of three; null: none
+};
+struct FloatDots {
+  FloatDot mxfp4, nvfp4;
 };
 
-// The same for rows held as digits (digits.h). Block sums are exact there; times digit_gain(format) the results are the sums.
+// ---- the same for rows held as digits (digits.h): block sums are exact there
+
+// What a thread reads after the panel: on to `end`, then at `jump` bytes from where it would be.
+struct Ahead {
+  const uint8_t* end;
+  std::ptrdiff_t jump;
+};
+// False: the row has numbers that digits don't hold.
 using EncodeFn = bool (*)(const float* x, int64_t num_blocks, uint8_t* digits);
+// The results times digit_gain(format) are the sums.
 using DigitDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* digits,
-                            int num_rows, float* out);
+                            int num_rows, const Ahead& ahead, float* out);
 struct DigitDot {
-  EncodeFn encode;  // false: the row has numbers that digits don't hold
+  EncodeFn encode;
   DigitDotFn dot;
+  int most_rows;  // of a call
+};
+struct DigitDots {
+  DigitDot mxfp4[2], nvfp4[2];  // of two planes, of three
+};
+
+// One weight format's kernels of one instruction set.
+struct FormatDot {
+  FloatDot floats;
+  const DigitDot* digits;  // [2] as in DigitDots; null: none, all rows are held as floats
 };
 // One instruction set's kernels.
 struct PanelDot {
-  FormatDot mxfp4, nvfp4;
+  const FloatDots* floats;
+  const DigitDots* digits;  // or null
   FormatDot for_format(WeightFormat format) const {
-    return format == WeightFormat::kMxfp4 ? mxfp4 : nvfp4;
+    const bool is_mxfp4 = format == WeightFormat::kMxfp4;
+    const DigitDot* const d = digits == nullptr ? nullptr
+                              : is_mxfp4        ? digits->mxfp4
+                                                : digits->nvfp4;
+    return {is_mxfp4 ? floats->mxfp4 : floats->nvfp4, d};
   }
 };
 
 // NOLINTBEGIN(readability-identifier-naming): constants, though not constexpr here
-// One for each instruction set; null functions where the compiler's target has no such instructions.
+// One for each instruction set; empty where the compiler's target has no such instructions.
 #define OCTET_ISA(name, runs_on, which_has, here) extern const PanelDot kPanelDot##name;
 #include "cpu/isa.inc"
 #undef OCTET_ISA
-extern const DigitDot kDigitDotMxfp4Avx2[2], kDigitDotNvfp4Avx2[2];
+extern const FloatDots kFloatDotsAvx2, kFloatDotsPortable;
+extern const DigitDots kDigitDotsAvx2;
 // NOLINTEND(readability-identifier-naming)
 
 // Whether this machine has AVX2 and FMA.

@@ -19,15 +19,8 @@
 #include <immintrin.h>
 
 #include "cpu/panel_dot.h"
+#include "cpu/unroll.h"
 #include "layouts/panel.h"
-
-// Without it g++ leaves the larger instances outside, with their sums in memory.
-#define OCTET_INLINE inline __attribute__((always_inline))
-#ifdef __clang__
-#define OCTET_UNROLL _Pragma("unroll")
-#else
-#define OCTET_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 namespace octet::cpu {
 namespace {
@@ -260,9 +253,9 @@ void dot_exact(const uint8_t* panel, int64_t num_blocks, const float* const* x, 
 
 }  // namespace
 
-const PanelDot kPanelDotAvx2{
-    {dot_rows<WeightFormat::kMxfp4>, dot_exact<WeightFormat::kMxfp4>, kDigitDotMxfp4Avx2},
-    {dot_rows<WeightFormat::kNvfp4>, dot_exact<WeightFormat::kNvfp4>, kDigitDotNvfp4Avx2},
+const FloatDots kFloatDotsAvx2{
+    {dot_rows<WeightFormat::kMxfp4>, dot_exact<WeightFormat::kMxfp4>},
+    {dot_rows<WeightFormat::kNvfp4>, dot_exact<WeightFormat::kNvfp4>},
 };
 
 }  // namespace octet::cpu

@@ -85,7 +85,7 @@ void dot_rows(const uint8_t* panel, int64_t num_blocks, const float* const* x, i
 }  // namespace
 
 // Weights are always multiplied by their scales first.
-const PanelDot kPanelDotPortable{
+const FloatDots kFloatDotsPortable{
     {dot_rows<WeightFormat::kMxfp4>, dot_rows<WeightFormat::kMxfp4>},
     {dot_rows<WeightFormat::kNvfp4>, dot_rows<WeightFormat::kNvfp4>},
 };

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels on digits (digits.h), written once for all instruction sets.
+//
+// Rounding. A block's sum of digits times weights is exact in int32 and rounded once to binary32 (with two planes it has at
+// most 24 bits: exact); times the activations' scale is exact; one fma with the weights' scale adds it to the output, block
+// after block. So the tree depends on the shape alone, and every instruction set gives the same bytes.
+//
+// An instruction set is a struct `Isa`, in an unnamed namespace, so that nothing compiled for it is taken for another's:
+//   Floats, Ints                  vectors of kLanes binary32 and int32 numbers; kVectors of them are a panel's 16 lanes
+//   kRegisterRows[planes - 2]     rows whose sums its registers hold
+//   Weights decode(line)          a vector's part of a tile's line, as bytes: lanes x 8 elements
+//   Digits load_digits(at)        eight digits of each of kPlanesTogether planes, for all lanes
+//   Sums<kPlanes>                 of a row, a vector and a block; start() with the record's offset, add() lines in order,
+//                                 total() as int32
+//   scales<kFormat>(codes)        kLanes ordinary scales, NVFP4's times 2^-120
+//   is_ordinary<kFormat>(codes)   whether 64 scale codes are all ordinary
+//   to_floats, multiply, fma, broadcast, zero, load, store
+//
+// Weight scales that a shift does not decode (UE8M0 0 and 253 on; negative E4M3, NaN) are looked for a group at a time; such
+// a group goes lane by lane through plain code with the same tree. semantics.md section 1.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/digits.h"
+#include "cpu/panel_dot.h"
+#include "cpu/unroll.h"
+#include "formats/mxfp4.h"
+#include "formats/nvfp4.h"
+#include "layouts/panel.h"
+
+namespace octet::cpu::digits {
+
+// How far ahead of use a line is asked for. Found by trial: 2 to 8 KB are the same.
+constexpr int64_t kPrefetchBytes = 3072;
+
+OCTET_INLINE float load_f32(const uint8_t* at) {
+  float v;
+  std::memcpy(&v, at, sizeof v);
+  return v;
+}
+
+// Whether a shift decodes a scale code: kOrdinaryFrom ... kOrdinaryTo.
+template <WeightFormat kFormat>
+constexpr uint8_t kOrdinaryFrom = kFormat == WeightFormat::kMxfp4 ? 1 : 0;
+template <WeightFormat kFormat>
+constexpr uint8_t kOrdinaryTo = kFormat == WeightFormat::kMxfp4 ? formats::kMxfp4LastFinite : 0x7E;
+
+// One block into `acc` [16], one lane after the other. A UE8M0 code from 253 on gives weights that may be infinite each on
+// its own: there the products are summed one by one.
+template <class Isa, WeightFormat kFormat, int kPlanes>
+[[gnu::noinline]] void add_odd_block(const uint8_t* scales, const uint8_t* codes,
+                                     const uint8_t* record, float* acc) {
+  constexpr int64_t kBlock = scale_block(kFormat);
+  using Record = DigitRecord<kBlock, kPlanes>;
+  const float unit = load_f32(record + Record::kScale);
+  int32_t x[kBlock];
+  for (int64_t k = 0; k < kBlock; ++k) {
+    x[k] = 0;
+    for (int plane = kPlanes - 1; plane >= 0; --plane)
+      x[k] = 256 * x[k] + static_cast<int8_t>(record[Record::digit(plane, k)]);
+  }
+  for (int64_t lane = 0; lane < layouts::kPanelRows; ++lane) {
+    const auto code = [&](int64_t k) {
+      const layouts::NibblePosition at = layouts::panel_tile_position(lane, k);
+      return static_cast<uint8_t>(codes[at.byte] >> at.shift & 15);
+    };
+    if (kFormat == WeightFormat::kMxfp4 && scales[lane] > formats::kMxfp4LastFinite) {
+      for (int64_t k = 0; k < kBlock; ++k) {
+        const float w = formats::mxfp4_to_f32(code(k), scales[lane]);
+        acc[lane] = std::fma(static_cast<float>(x[k]) * unit * 2.0F, w, acc[lane]);
+      }
+      continue;
+    }
+    int32_t sum = 0;
+    for (int64_t k = 0; k < kBlock; ++k) sum += formats::e2m1_doubled(code(k)) * x[k];
+    const float scale = kFormat == WeightFormat::kMxfp4
+                            ? formats::ue8m0_to_f32(scales[lane])
+                            : formats::e4m3_to_f32(scales[lane]) * 0x1p-120F;
+    acc[lane] = std::fma(static_cast<float>(sum) * unit, scale, acc[lane]);
+  }
+}
+
+// `kRows` rows times one panel.
+template <class Isa, WeightFormat kFormat, int kPlanes, int kRows>
+class Kernel {
+  static constexpr int64_t kBlock = scale_block(kFormat);
+  static constexpr int kLines = static_cast<int>(kBlock) / 8;
+  static constexpr int64_t kTile = layouts::panel_tile_bytes(kFormat);
+  static constexpr int64_t kLineBytes = 64;
+  using Record = DigitRecord<kBlock, kPlanes>;
+  using Floats = typename Isa::Floats;
+  // Vectors whose block sums are held at once: all while they fit.
+  static constexpr int kTogether = Isa::template vectors_together<kPlanes>(kRows);
+
+ public:
+  static void run(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* rows,
+                  const Ahead& ahead, float* out) {
+    Kernel kernel(rows, ahead);
+    for (; num_blocks >= layouts::kPanelGroup; num_blocks -= layouts::kPanelGroup) {
+      kernel.add_group(panel, Isa::template is_ordinary<kFormat>(panel));
+      panel += layouts::panel_payload_bytes(kFormat, layouts::kPanelGroup);
+    }
+    if (num_blocks > 0) kernel.add_tail(panel, num_blocks);
+    for (int row = 0; row < kRows; ++row) {
+      for (int v = 0; v < Isa::kVectors; ++v)
+        Isa::store(out + row * layouts::kPanelRows + v * Isa::kLanes, kernel.acc_[row][v]);
+    }
+  }
+
+ private:
+  OCTET_INLINE Kernel(const uint8_t* const* rows, const Ahead& ahead) : ahead_(ahead) {
+    OCTET_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      x_[row] = rows[row];
+      OCTET_UNROLL
+      for (int v = 0; v < Isa::kVectors; ++v) acc_[row][v] = Isa::zero();
+    }
+  }
+
+  OCTET_INLINE const uint8_t* later(const uint8_t* at) const {
+    at += kPrefetchBytes;
+    return at >= ahead_.end ? at + ahead_.jump : at;
+  }
+
+  // Four blocks, scales first.
+  OCTET_INLINE void add_group(const uint8_t* group, bool is_ordinary) {
+    const uint8_t* const codes = group + layouts::kPanelGroup * layouts::kPanelRows;
+    const uint8_t* const next = later(group);
+    __builtin_prefetch(next, 0, 0);
+    if (__builtin_expect(!is_ordinary, 0)) {
+      add_odd_group(group, codes, layouts::kPanelGroup);
+    } else {
+      OCTET_UNROLL
+      for (int b = 0; b < layouts::kPanelGroup; ++b) {
+        // A few lines a block: all of a group's at once would fill the miss buffers.
+        OCTET_UNROLL
+        for (int line = 0; line < kLines; ++line)
+          __builtin_prefetch(next + kLineBytes * (1 + b * kLines + line), 0, 0);
+        add_block(group + b * layouts::kPanelRows, codes + b * kTile, b * Record::kBytes);
+      }
+    }
+    step(layouts::kPanelGroup);
+  }
+
+  // The last, shorter group.
+  OCTET_INLINE void add_tail(const uint8_t* group, int64_t num_blocks) {
+    const uint8_t* const codes = group + num_blocks * layouts::kPanelRows;
+    const uint8_t* const next = later(group);
+    const int64_t bytes = layouts::panel_payload_bytes(kFormat, num_blocks);
+    for (int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(next + at, 0, 0);
+    uint8_t scales[layouts::kPanelGroup * layouts::kPanelRows];
+    std::memset(scales, kOrdinaryFrom<kFormat>, sizeof scales);
+    std::memcpy(scales, group, static_cast<size_t>(num_blocks * layouts::kPanelRows));
+    if (!Isa::template is_ordinary<kFormat>(scales)) {
+      add_odd_group(group, codes, num_blocks);
+      return;
+    }
+    for (int64_t b = 0; b < num_blocks; ++b) {
+      add_block(group + b * layouts::kPanelRows, codes + b * kTile, 0);
+      step(1);
+    }
+  }
+
+  OCTET_INLINE void step(int64_t blocks) {
+    OCTET_UNROLL
+    for (int row = 0; row < kRows; ++row) x_[row] += blocks * Record::kBytes;
+  }
+
+  OCTET_INLINE void add_block(const uint8_t* scales, const uint8_t* codes, int64_t at) {
+    if constexpr (kPlanes == 3) {
+      uint8_t any = 0;
+      OCTET_UNROLL
+      for (int row = 0; row < kRows; ++row) any |= x_[row][at + Record::kHasThird];
+      if (any != 0) {
+        add_planes<3>(scales, codes, at);
+        return;
+      }
+    }
+    add_planes<2>(scales, codes, at);
+  }
+
+  template <int kUsed>
+  OCTET_INLINE void add_planes(const uint8_t* scales, const uint8_t* codes, int64_t at) {
+    OCTET_UNROLL
+    for (int v = 0; v < Isa::kVectors; v += kTogether) add_vectors<kUsed>(scales, codes, at, v);
+  }
+
+  // kTogether vectors from `first` on.
+  template <int kUsed>
+  OCTET_INLINE void add_vectors(const uint8_t* scales, const uint8_t* codes, int64_t at,
+                                int first) {
+    typename Isa::template Sums<kUsed> sums[kRows][kTogether];
+    OCTET_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      OCTET_UNROLL
+      for (int v = 0; v < kTogether; ++v) sums[row][v].start(x_[row] + at + Record::kOffset);
+    }
+    OCTET_UNROLL
+    for (int line = 0; line < kLines; ++line) {
+      typename Isa::Weights weights[kTogether];
+      OCTET_UNROLL
+      for (int v = 0; v < kTogether; ++v)
+        weights[v] = Isa::decode(codes + kLineBytes * line + 4 * Isa::kLanes * (first + v));
+      OCTET_UNROLL
+      for (int row = 0; row < kRows; ++row) {
+        OCTET_UNROLL
+        for (int plane = 0; plane < kUsed; plane += Isa::kPlanesTogether) {
+          const auto digits =
+              Isa::load_digits(x_[row] + at + Record::digit(plane, 8 * line), plane);
+          OCTET_UNROLL
+          for (int v = 0; v < kTogether; ++v) sums[row][v].add(weights[v], digits, plane, line);
+        }
+      }
+    }
+    Floats scale[kTogether];
+    OCTET_UNROLL
+    for (int v = 0; v < kTogether; ++v)
+      scale[v] = Isa::template scales<kFormat>(scales + Isa::kLanes * (first + v));
+    OCTET_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      const Floats unit = Isa::broadcast(x_[row] + at + Record::kScale);
+      OCTET_UNROLL
+      for (int v = 0; v < kTogether; ++v) {
+        const Floats sum = Isa::multiply(Isa::to_floats(sums[row][v].total()), unit);
+        acc_[row][first + v] = Isa::fma(sum, scale[v], acc_[row][first + v]);
+      }
+    }
+  }
+
+  void add_odd_group(const uint8_t* scales, const uint8_t* codes, int64_t num_blocks) {
+    for (int row = 0; row < kRows; ++row) {
+      alignas(64) float lanes[layouts::kPanelRows];
+      for (int v = 0; v < Isa::kVectors; ++v) Isa::store(lanes + v * Isa::kLanes, acc_[row][v]);
+      for (int64_t b = 0; b < num_blocks; ++b)
+        add_odd_block<Isa, kFormat, kPlanes>(scales + b * layouts::kPanelRows, codes + b * kTile,
+                                             x_[row] + b * Record::kBytes, lanes);
+      for (int v = 0; v < Isa::kVectors; ++v) acc_[row][v] = Isa::load(lanes + v * Isa::kLanes);
+    }
+  }
+
+  const uint8_t* x_[kRows];
+  Ahead ahead_;
+  Floats acc_[kRows][Isa::kVectors];
+};
+
+template <class Isa, WeightFormat kFormat, int kPlanes, int kRows = 1>
+void dot(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* x, int num_rows,
+         const Ahead& ahead, float* out) {
+  if (num_rows == kRows) {
+    Kernel<Isa, kFormat, kPlanes, kRows>::run(panel, num_blocks, x, ahead, out);
+  } else if constexpr (kRows < Isa::template register_rows<kPlanes>()) {
+    dot<Isa, kFormat, kPlanes, kRows + 1>(panel, num_blocks, x, num_rows, ahead, out);
+  }
+}
+
+template <class Isa, WeightFormat kFormat, int kPlanes>
+bool encode(const float* x, int64_t num_blocks, uint8_t* out) {
+  return encode_row<kFormat, kPlanes>(x, num_blocks, out);
+}
+
+template <class Isa, WeightFormat kFormat, int kPlanes>
+constexpr DigitDot digit_dot() {
+  return {encode<Isa, kFormat, kPlanes>, dot<Isa, kFormat, kPlanes>,
+          Isa::template register_rows<kPlanes>()};
+}
+template <class Isa>
+constexpr DigitDots digit_dots() {
+  return {{digit_dot<Isa, WeightFormat::kMxfp4, 2>(), digit_dot<Isa, WeightFormat::kMxfp4, 3>()},
+          {digit_dot<Isa, WeightFormat::kNvfp4, 2>(), digit_dot<Isa, WeightFormat::kNvfp4, 3>()}};
+}
+
+}  // namespace octet::cpu::digits
