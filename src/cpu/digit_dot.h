@@ -20,69 +20,17 @@
 // a group goes lane by lane through plain code with the same tree. semantics.md section 1.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "cpu/digits.h"
+#include "cpu/integer_dot.h"
 #include "cpu/panel_dot.h"
 #include "cpu/unroll.h"
-#include "formats/mxfp4.h"
-#include "formats/nvfp4.h"
 #include "layouts/panel.h"
 
 namespace octet::cpu::digits {
-
-// How far ahead of use a line is asked for. Found by trial: 2 to 8 KB are the same.
-constexpr int64_t kPrefetchBytes = 3072;
-
-OCTET_INLINE float load_f32(const uint8_t* at) {
-  float v;
-  std::memcpy(&v, at, sizeof v);
-  return v;
-}
-
-// Whether a shift decodes a scale code: kOrdinaryFrom ... kOrdinaryTo.
-template <WeightFormat kFormat>
-constexpr uint8_t kOrdinaryFrom = kFormat == WeightFormat::kMxfp4 ? 1 : 0;
-template <WeightFormat kFormat>
-constexpr uint8_t kOrdinaryTo = kFormat == WeightFormat::kMxfp4 ? formats::kMxfp4LastFinite : 0x7E;
-
-// One block into `acc` [16], one lane after the other. A UE8M0 code from 253 on gives weights that may be infinite each on
-// its own: there the products are summed one by one.
-template <class Isa, WeightFormat kFormat, int kPlanes>
-[[gnu::noinline]] void add_odd_block(const uint8_t* scales, const uint8_t* codes,
-                                     const uint8_t* record, float* acc) {
-  constexpr int64_t kBlock = scale_block(kFormat);
-  using Record = DigitRecord<kBlock, kPlanes>;
-  const float unit = load_f32(record + Record::kScale);
-  int32_t x[kBlock];
-  for (int64_t k = 0; k < kBlock; ++k) {
-    x[k] = 0;
-    for (int plane = kPlanes - 1; plane >= 0; --plane)
-      x[k] = 256 * x[k] + static_cast<int8_t>(record[Record::digit(plane, k)]);
-  }
-  for (int64_t lane = 0; lane < layouts::kPanelRows; ++lane) {
-    const auto code = [&](int64_t k) {
-      const layouts::NibblePosition at = layouts::panel_tile_position(lane, k);
-      return static_cast<uint8_t>(codes[at.byte] >> at.shift & 15);
-    };
-    if (kFormat == WeightFormat::kMxfp4 && scales[lane] > formats::kMxfp4LastFinite) {
-      for (int64_t k = 0; k < kBlock; ++k) {
-        const float w = formats::mxfp4_to_f32(code(k), scales[lane]);
-        acc[lane] = std::fma(static_cast<float>(x[k]) * unit * 2.0F, w, acc[lane]);
-      }
-      continue;
-    }
-    int32_t sum = 0;
-    for (int64_t k = 0; k < kBlock; ++k) sum += formats::e2m1_doubled(code(k)) * x[k];
-    const float scale = kFormat == WeightFormat::kMxfp4
-                            ? formats::ue8m0_to_f32(scales[lane])
-                            : formats::e4m3_to_f32(scales[lane]) * 0x1p-120F;
-    acc[lane] = std::fma(static_cast<float>(sum) * unit, scale, acc[lane]);
-  }
-}
 
 // `kRows` rows times one panel.
 template <class Isa, WeightFormat kFormat, int kPlanes, int kRows>
@@ -90,7 +38,6 @@ class Kernel {
   static constexpr int64_t kBlock = scale_block(kFormat);
   static constexpr int kLines = static_cast<int>(kBlock) / 8;
   static constexpr int64_t kTile = layouts::panel_tile_bytes(kFormat);
-  static constexpr int64_t kLineBytes = 64;
   using Record = DigitRecord<kBlock, kPlanes>;
   using Floats = typename Isa::Floats;
   // Vectors whose block sums are held at once: all while they fit.
@@ -121,15 +68,10 @@ class Kernel {
     }
   }
 
-  OCTET_INLINE const uint8_t* later(const uint8_t* at) const {
-    at += kPrefetchBytes;
-    return at >= ahead_.end ? at + ahead_.jump : at;
-  }
-
   // Four blocks, scales first.
   OCTET_INLINE void add_group(const uint8_t* group, bool is_ordinary) {
     const uint8_t* const codes = group + layouts::kPanelGroup * layouts::kPanelRows;
-    const uint8_t* const next = later(group);
+    const uint8_t* const next = later(group, ahead_);
     __builtin_prefetch(next, 0, 0);
     if (__builtin_expect(!is_ordinary, 0)) {
       add_odd_group(group, codes, layouts::kPanelGroup);
@@ -149,9 +91,7 @@ class Kernel {
   // The last, shorter group.
   OCTET_INLINE void add_tail(const uint8_t* group, int64_t num_blocks) {
     const uint8_t* const codes = group + num_blocks * layouts::kPanelRows;
-    const uint8_t* const next = later(group);
-    const int64_t bytes = layouts::panel_payload_bytes(kFormat, num_blocks);
-    for (int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(next + at, 0, 0);
+    prefetch(group, layouts::panel_payload_bytes(kFormat, num_blocks), ahead_);
     uint8_t scales[layouts::kPanelGroup * layouts::kPanelRows];
     std::memset(scales, kOrdinaryFrom<kFormat>, sizeof scales);
     std::memcpy(scales, group, static_cast<size_t>(num_blocks * layouts::kPanelRows));
@@ -236,8 +176,8 @@ class Kernel {
       alignas(64) float lanes[layouts::kPanelRows];
       for (int v = 0; v < Isa::kVectors; ++v) Isa::store(lanes + v * Isa::kLanes, acc_[row][v]);
       for (int64_t b = 0; b < num_blocks; ++b)
-        add_odd_block<Isa, kFormat, kPlanes>(scales + b * layouts::kPanelRows, codes + b * kTile,
-                                             x_[row] + b * Record::kBytes, lanes);
+        add_odd_block<Isa, kFormat, Record>(scales + b * layouts::kPanelRows, codes + b * kTile,
+                                            x_[row] + b * Record::kBytes, lanes);
       for (int v = 0; v < Isa::kVectors; ++v) acc_[row][v] = Isa::load(lanes + v * Isa::kLanes);
     }
   }
@@ -263,12 +203,12 @@ bool encode(const float* x, int64_t num_blocks, uint8_t* out) {
 }
 
 template <class Isa, WeightFormat kFormat, int kPlanes>
-constexpr DigitDot digit_dot() {
+constexpr IntegerDot digit_dot() {
   return {encode<Isa, kFormat, kPlanes>, dot<Isa, kFormat, kPlanes>,
           Isa::template register_rows<kPlanes>()};
 }
 template <class Isa>
-constexpr DigitDots digit_dots() {
+constexpr IntegerDots digit_dots() {
   return {{digit_dot<Isa, WeightFormat::kMxfp4, 2>(), digit_dot<Isa, WeightFormat::kMxfp4, 3>()},
           {digit_dot<Isa, WeightFormat::kNvfp4, 2>(), digit_dot<Isa, WeightFormat::kNvfp4, 3>()}};
 }

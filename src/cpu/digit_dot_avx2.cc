@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels on digits for x86-64 with AVX2 and FMA.
+// The kernels on digits for x86-64 with AVX2 and FMA: one row or two. More go through words (word_dot_avx2.cc): the sums of
+// three rows do not fit 16 registers.
 //
 //   half a line: 8 lanes x 8 elements, a nibble each
 //     & 15, >> 4, pshufb         2 w + 12 as bytes: elements 0 ... 3 of each lane, elements 4 ... 7
@@ -106,6 +107,6 @@ struct Avx2 {
 
 }  // namespace
 
-extern const DigitDots kDigitDotsAvx2 = digits::digit_dots<Avx2>();
+extern const IntegerDots kDigitDotsAvx2 = digits::digit_dots<Avx2>();
 
 }  // namespace octet::cpu

@@ -38,9 +38,11 @@ struct DigitRecord {
   static constexpr int64_t digit(int plane, int64_t k) {
     return plane == 2 ? kThird + k : k / 8 * 16 + plane * 8 + k % 8;
   }
-  static bool has_third(const uint8_t* record) {
-    if constexpr (kPlanes == 3) return record[kHasThird] != 0;
-    return false;
+  static int32_t value(const uint8_t* record, int64_t k) {
+    int32_t v = 0;
+    for (int plane = kPlanes - 1; plane >= 0; --plane)
+      v = 256 * v + static_cast<int8_t>(record[digit(plane, k)]);
+    return v;
   }
 };
 constexpr int64_t digit_record_bytes(WeightFormat format, int planes) {
@@ -123,11 +125,12 @@ template <int64_t kBlock, int kPlanes>
   return true;
 }
 
-template <WeightFormat kFormat, int kPlanes>
+// At DigitRecord's places.
+template <WeightFormat kFormat>
 [[gnu::always_inline]] inline void store_scale_and_offset(const Integers<scale_block(kFormat)>& a,
                                                           uint8_t* record) {
   constexpr int64_t kBlock = scale_block(kFormat);
-  using Record = DigitRecord<kBlock, kPlanes>;
+  using Record = DigitRecord<kBlock, 2>;
   int32_t sum = 0;
   for (int64_t k = 0; k < kBlock; ++k) sum += a.values[k];
   const float scale = pow2(-a.shift - 1) * digit_gain(kFormat);
@@ -143,7 +146,7 @@ template <WeightFormat kFormat, int kPlanes>
   using Record = DigitRecord<kBlock, kPlanes>;
   Integers<kBlock> a;
   if (!to_digit_integers<kBlock, kPlanes>(v, a)) return false;
-  store_scale_and_offset<kFormat, kPlanes>(a, record);
+  store_scale_and_offset<kFormat>(a, record);
   uint8_t digits[kPlanes][kBlock];
   for (int plane = 0; plane < kPlanes; ++plane) {
     for (int64_t k = 0; k < kBlock; ++k) {

@@ -34,19 +34,6 @@ void widen_bf16(const Bf16Rows& from, int64_t padded, float* out, Executor& exec
   });
 }
 
-void encode_digits(const FormatDot& dot, WeightFormat format, int planes, const DigitRows& rows,
-                   Executor& executor) {
-  if (dot.digits == nullptr) return;
-  const EncodeFn encode = dot.digits[planes - 2].encode;
-  const int64_t width = rows.num_blocks * scale_block(format);
-  const int64_t stride = digit_row_bytes(format, planes, rows.num_blocks);
-  parallel_for(executor, rows.rows, [&](int64_t row, int) {
-    if (rows.hold[row] == Hold::kNone &&
-        encode(rows.x + row * width, rows.num_blocks, rows.digits + row * stride))
-      rows.hold[row] = Hold::kDigits;
-  });
-}
-
 void widen_mxfp8(const Mxfp8Rows& from, float* out, Hold* hold, Executor& executor) {
   parallel_for(executor, from.rows, [&](int64_t row, int) {
     const int64_t at = row * from.width;

@@ -16,28 +16,22 @@
 
 #include "core/executor.h"
 #include "cpu/activation.h"
-#include "cpu/digits.h"
 #include "cpu/experts.h"
+#include "cpu/integer_rows.h"
 #include "cpu/quantize.h"
 #include "formats/bf16.h"
 
 namespace octet::cpu {
 
-// Entries first ... first + count - 1 of the lists of rows belong to one expert.
-struct ExpertRun {
-  int64_t expert, first, count;
-};
-
 // What both products read.
 struct ProductArgs {
   const PanelSource* weights;
-  FormatDot dot;
+  RowDot dot;
   std::span<const ExpertRun> runs;
   const float* const*
       x;  // [rows] activations, num_blocks * G floats each, zero where the panel has padding
-  const uint8_t* const* digits;  // [rows] the same as digits, where hold says so
-  const Hold* hold;              // [rows]
-  int planes = 2;                // of the digits
+  const uint8_t* const* integers;  // [rows] the same as integers, where hold says so
+  const Hold* hold;                // [rows]
   std::byte* scratch =
       nullptr;  // [num_threads] times panel_scratch_stride(*weights), 64-byte aligned
 };
@@ -56,15 +50,16 @@ struct HiddenArgs {
   int64_t start = 0, width;
 };
 
-inline const DigitDot& digit_dot(const ProductArgs& args) {
-  return args.dot.digits[args.planes - 2];
+inline const IntegerDot& integer_dot(const ProductArgs& args, const ExpertRun& run) {
+  return takes_many(args.dot, run) ? *args.dot.many : *args.dot.few;
 }
 
-// How many of the rows from `row` on one call of a kernel takes: all are held alike, and `exact` takes one.
-inline int64_t rows_together(const ProductArgs& args, int64_t row, int64_t end) {
+// How many of a run's rows from `row` on one call of a kernel takes: all are held alike, and `exact` takes one.
+inline int64_t rows_together(const ProductArgs& args, const ExpertRun& run, int64_t row) {
   const Hold hold = args.hold[row];
   if (hold == Hold::kExact) return 1;
-  const int64_t most = hold == Hold::kDigits ? digit_dot(args).most_rows : kMaxDotRows;
+  const int64_t most = hold == Hold::kIntegers ? integer_dot(args, run).most_rows : kMaxDotRows;
+  const int64_t end = run.first + run.count;
   int64_t count = 1;
   while (count < most && row + count < end && args.hold[row + count] == hold) ++count;
   return count;
@@ -72,7 +67,7 @@ inline int64_t rows_together(const ProductArgs& args, int64_t row, int64_t end) 
 
 inline float unhold(const ProductArgs& args, Hold hold) {
   if (hold == Hold::kNone) return 1.0F;
-  return hold == Hold::kDigits ? digit_gain(args.weights->sizes().format) : 1.0F / kMxfp8Hold;
+  return hold == Hold::kIntegers ? digit_gain(args.weights->sizes().format) : 1.0F / kMxfp8Hold;
 }
 
 // A panel, and what its thread reads after it.
@@ -82,11 +77,12 @@ struct Panel {
   Ahead ahead;
 };
 
-// The sums of `count` rows, from `row` on, with a panel.
-inline void multiply_rows(const ProductArgs& args, const Panel& panel, int64_t row, int count,
-                          float* acc) {
-  if (args.hold[row] == Hold::kDigits) {
-    digit_dot(args).dot(panel.data, panel.num_blocks, args.digits + row, count, panel.ahead, acc);
+// The sums of `count` of a run's rows, from `row` on, with a panel.
+inline void multiply_rows(const ProductArgs& args, const ExpertRun& run, const Panel& panel,
+                          int64_t row, int count, float* acc) {
+  if (args.hold[row] == Hold::kIntegers) {
+    integer_dot(args, run).dot(panel.data, panel.num_blocks, args.integers + row, count,
+                               panel.ahead, acc);
   } else {
     const FloatDot& floats = args.dot.floats;
     const PanelDotFn dot = args.hold[row] == Hold::kExact ? floats.exact : floats.dot;
@@ -106,9 +102,9 @@ void multiply_panel(const ProductArgs& args, const ExpertRun& run, const Panel& 
                     const Fn& fn) {
   const int64_t end = run.first + run.count;
   for (int64_t row = run.first, count = 0; row < end; row += count) {
-    float acc[kMaxDotRows * layouts::kPanelRows];
-    count = rows_together(args, row, end);
-    multiply_rows(args, panel, row, static_cast<int>(count), acc);
+    float acc[kMostManyRows * layouts::kPanelRows];
+    count = rows_together(args, run, row);
+    multiply_rows(args, run, panel, row, static_cast<int>(count), acc);
     for (int64_t i = 0; i < count; ++i)
       fn(row + i, LaneSums{acc + i * layouts::kPanelRows, unhold(args, args.hold[row])});
   }
@@ -220,25 +216,6 @@ struct Bf16Rows {
 };
 // `padded` floats each, zeros from `width` on.
 void widen_bf16(const Bf16Rows& from, int64_t padded, float* out, Executor& executor);
-
-// Rows one after another and room for their digits, digit_row_bytes() each; those of Hold::kNone that digits hold become
-// Hold::kDigits. Nothing where the instruction set has no kernel for digits.
-struct DigitRows {
-  const float* x;  // [rows, num_blocks * G]
-  int64_t rows, num_blocks;
-  uint8_t* digits;
-  Hold* hold;  // [rows]
-};
-constexpr int64_t digit_row_bytes(WeightFormat format, int planes, int64_t num_blocks) {
-  return round_up(num_blocks * digit_record_bytes(format, planes), 64);
-}
-void encode_digits(const FormatDot& dot, WeightFormat format, int planes, const DigitRows& rows,
-                   Executor& executor);
-
-// How many planes activations take: MXFP8 numbers are never rounded.
-constexpr int digit_planes(Activations activations, Precision precision) {
-  return activations == Activations::kMxfp8 || precision == Precision::kExact ? 3 : 2;
-}
 
 struct Mxfp8Rows {
   const uint8_t* codes;   // [rows, width]

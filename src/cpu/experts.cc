@@ -13,21 +13,21 @@ namespace {
 // Everything a call keeps between its steps, in the caller's memory.
 struct Workspace {
   int32_t *row_expert, *row_limit, *row_slot,
-      *num_rows;               // routing::sort with a tile of 1: [T k], [1]
-  ExpertRun* runs;             // [min(T k, local experts)]
-  const float** x_rows;        // [T k] rows of x, in the order of `permuted`
-  float** h_rows;              // [T k]
-  Bf16** y_rows;               // [T k]
-  float* x;                    // [T, gate_up_blocks * G]
-  float* h;                    // [T k, down_blocks * G]
-  uint8_t* x_digits;           // [T, digit_row_bytes]
-  uint8_t* h_digits;           // [T k, digit_row_bytes]
-  const uint8_t** digit_rows;  // [T k] of x, then of h
-  Hold* token_hold;            // [T] of x
-  Hold* hold;                  // [T k] of x, then of h
-  uint8_t* x_scale;            // [T, H/32], MXFP8 only
-  uint8_t* h_scale;            // [T k, ceil(I/32)], MXFP8 only
-  std::byte* scratch;          // [threads, panel_scratch_stride]
+      *num_rows;                 // routing::sort with a tile of 1: [T k], [1]
+  ExpertRun* runs;               // [min(T k, local experts)]
+  const float** x_rows;          // [T k] rows of x, in the order of `permuted`
+  float** h_rows;                // [T k]
+  Bf16** y_rows;                 // [T k]
+  float* x;                      // [T, gate_up_blocks * G]
+  float* h;                      // [T k, down_blocks * G]
+  uint8_t* x_integers;           // [T, row_bytes]
+  uint8_t* h_integers;           // [T k, row_bytes]
+  const uint8_t** integer_rows;  // [T k] of x, then of h
+  Hold* token_hold;              // [T] of x
+  Hold* hold;                    // [T k] of x, then of h
+  uint8_t* x_scale;              // [T, H/32], MXFP8 only
+  uint8_t* h_scale;              // [T k, ceil(I/32)], MXFP8 only
+  std::byte* scratch;            // [threads, panel_scratch_stride]
 };
 
 // Hands out 64-byte aligned pieces of `base`, or only counts them where it is null.
@@ -57,12 +57,10 @@ struct Problem {
   int64_t x_width() const { return weights.sizes().gate_up_blocks * scale_block(spec.weights); }
   int64_t h_width() const { return weights.sizes().down_blocks * scale_block(spec.weights); }
   int planes() const { return digit_planes(spec.activations, spec.precision); }
-  int64_t x_digit_bytes() const {
-    return digit_row_bytes(spec.weights, planes(), weights.sizes().gate_up_blocks);
+  IntegerLayout x_integers() const {
+    return {spec.weights, planes(), weights.sizes().gate_up_blocks};
   }
-  int64_t h_digit_bytes() const {
-    return digit_row_bytes(spec.weights, planes(), weights.sizes().down_blocks);
-  }
+  IntegerLayout h_integers() const { return {spec.weights, planes(), weights.sizes().down_blocks}; }
   bool is_mxfp8() const { return spec.activations == Activations::kMxfp8; }
   int64_t x_scales() const { return is_mxfp8() ? spec.hidden / kMxBlock : 0; }  // a row
   int64_t h_scales() const { return is_mxfp8() ? ceil_div(spec.intermediate, kMxBlock) : 0; }
@@ -82,9 +80,9 @@ Workspace carve(const Problem& p, Carver& carver) {
   w.h = carver.take<float>(p.slots() * p.h_width());
   w.x_scale = carver.take<uint8_t>(p.tokens * p.x_scales());
   w.h_scale = carver.take<uint8_t>(p.slots() * p.h_scales());
-  w.x_digits = carver.take<uint8_t>(p.tokens * p.x_digit_bytes());
-  w.h_digits = carver.take<uint8_t>(p.slots() * p.h_digit_bytes());
-  w.digit_rows = carver.take<const uint8_t*>(p.slots());
+  w.x_integers = carver.take<uint8_t>(p.tokens * p.x_integers().row_bytes());
+  w.h_integers = carver.take<uint8_t>(p.slots() * p.h_integers().row_bytes());
+  w.integer_rows = carver.take<const uint8_t*>(p.slots());
   w.token_hold = carver.take<Hold>(p.tokens);
   w.hold = carver.take<Hold>(p.slots());
   w.scratch = carver.take<std::byte>(p.num_threads * panel_scratch_stride(p.weights));
@@ -141,7 +139,7 @@ void quantize_x(const ExpertsArgs& a, const Problem& p, const Workspace& w, Exec
 }
 
 // x as the kernels take it.
-void hold_x(const ExpertsArgs& a, const Problem& p, const Workspace& w, const FormatDot& dot,
+void hold_x(const ExpertsArgs& a, const Problem& p, const Workspace& w, const ProductArgs& product,
             Executor& executor) {
   if (p.is_mxfp8()) {
     quantize_x(a, p, w, executor);
@@ -149,17 +147,17 @@ void hold_x(const ExpertsArgs& a, const Problem& p, const Workspace& w, const Fo
     widen_bf16({a.x, p.tokens, p.spec.hidden}, p.x_width(), w.x, executor);
     std::fill_n(w.token_hold, p.tokens, Hold::kNone);
   }
-  encode_digits(dot, p.spec.weights, p.planes(),
-                {.x = w.x,
-                 .rows = p.tokens,
-                 .num_blocks = p.weights.sizes().gate_up_blocks,
-                 .digits = w.x_digits,
-                 .hold = w.token_hold},
-                executor);
-  for (int64_t row = 0; row < *w.num_rows; ++row) {
-    const int64_t token = w.row_slot[row] / p.top_k;
-    w.hold[row] = w.token_hold[token];
-    w.digit_rows[row] = w.x_digits + token * p.x_digit_bytes();
+  const IntegerLayout layout = p.x_integers();
+  encode_integers(product.dot, layout, product.runs,
+                  {.x = w.x, .rows = p.tokens, .out = w.x_integers, .hold = w.token_hold},
+                  executor);
+  for (const ExpertRun& run : product.runs) {
+    for (int64_t row = run.first; row < run.first + run.count; ++row) {
+      const int64_t token = w.row_slot[row] / p.top_k;
+      w.hold[row] = w.token_hold[token];
+      w.integer_rows[row] =
+          integer_row(product.dot, layout, run, w.x_integers + token * layout.row_bytes());
+    }
   }
 }
 
@@ -192,21 +190,22 @@ void round_h(const ExpertsArgs& a, Columns at, float* h) {
 }
 
 // h as the kernels take it, once all pieces are there; its column 0 stands at `start`.
-void hold_h(const Problem& p, const Workspace& w, int64_t start, const FormatDot& dot,
+void hold_h(const Problem& p, const Workspace& w, int64_t start, const ProductArgs& product,
             Executor& executor) {
   for (int64_t row = 0; row < *w.num_rows; ++row) {
     w.hold[row] = p.is_mxfp8() ? settle_mxfp8_row(w.h_scale + row * p.h_scales(),
                                                   p.spec.intermediate, w.h_rows[row] + start)
                                : Hold::kNone;
-    w.digit_rows[row] = w.h_digits + row * p.h_digit_bytes();
   }
-  encode_digits(dot, p.spec.weights, p.planes(),
-                {.x = w.h,
-                 .rows = *w.num_rows,
-                 .num_blocks = p.weights.sizes().down_blocks,
-                 .digits = w.h_digits,
-                 .hold = w.hold},
-                executor);
+  const IntegerLayout layout = p.h_integers();
+  encode_integers(product.dot, layout, product.runs,
+                  {.x = w.h, .rows = *w.num_rows, .out = w.h_integers, .hold = w.hold}, executor);
+  for (const ExpertRun& run : product.runs) {
+    for (int64_t row = run.first; row < run.first + run.count; ++row) {
+      w.integer_rows[row] =
+          integer_row(product.dot, layout, run, w.h_integers + row * layout.row_bytes());
+    }
+  }
 }
 
 }  // namespace
@@ -226,14 +225,13 @@ void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
   const Workspace w = carve(p, carver);
 
   ProductArgs product{.weights = a.weights,
-                      .dot = dot.for_format(spec.weights),
+                      .dot = dot.of(spec.weights, p.planes()),
                       .runs = sort_rows(a, p, w),
                       .x = w.x_rows,
-                      .digits = w.digit_rows,
+                      .integers = w.integer_rows,
                       .hold = w.hold,
-                      .planes = p.planes(),
                       .scratch = w.scratch};
-  hold_x(a, p, w, product.dot, executor);
+  hold_x(a, p, w, product, executor);
   const HiddenArgs hidden{.intermediate = spec.intermediate,
                           .alpha = spec.swiglu.alpha,
                           .beta = spec.swiglu.beta,
@@ -246,7 +244,7 @@ void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
     p.is_mxfp8() ? quantize_h(a, at, h, w.h_scale + row * p.h_scales() + col / kMxBlock)
                  : round_h(a, at, h);
   });
-  hold_h(p, w, hidden.start, product.dot, executor);
+  hold_h(p, w, hidden.start, product, executor);
   product.x = w.h_rows;
   down(product, spec.hidden, w.y_rows, executor);
 }

@@ -64,33 +64,32 @@ void gemm1(const Gemm1Args& a, PanelDot dot, Executor& executor) {
   const auto h = uninitialised_floats(num_rows * a.padded);
   std::vector<Hold> token_hold(static_cast<size_t>(a.tokens));
   widen_mxfp8({a.x_quant, a.x_scale, a.tokens, a.hidden}, x.get(), token_hold.data(), executor);
-  const int64_t blocks = a.hidden / kMxBlock;
-  DigitScratch digits(WeightFormat::kMxfp4, kPlanes, a.tokens, blocks);
-  encode_digits(dot.for_format(WeightFormat::kMxfp4), WeightFormat::kMxfp4, kPlanes,
-                {.x = x.get(),
-                 .rows = a.tokens,
-                 .num_blocks = blocks,
-                 .digits = digits.data(),
-                 .hold = token_hold.data()},
-                executor);
+  const RowDot row_dot = dot.of(WeightFormat::kMxfp4, kPlanes);
+  const IntegerLayout layout{WeightFormat::kMxfp4, kPlanes, a.hidden / kMxBlock};
+  IntegerScratch integers(layout, a.tokens);
+  encode_integers(
+      row_dot, layout, rows.runs,
+      {.x = x.get(), .rows = a.tokens, .out = integers.data(), .hold = token_hold.data()},
+      executor);
   std::vector<const float*> x_rows;
-  std::vector<const uint8_t*> digit_rows;
+  std::vector<const uint8_t*> integer_rows;
   std::vector<Hold> hold;
   std::vector<float*> h_rows;
-  for (int64_t i = 0; i < num_rows; ++i) {
-    const int64_t token = rows.token[static_cast<size_t>(i)];
-    x_rows.push_back(x.get() + token * a.hidden);
-    digit_rows.push_back(digits.row(token));
-    hold.push_back(token_hold[static_cast<size_t>(token)]);
-    h_rows.push_back(h.get() + i * a.padded);
+  for (const ExpertRun& run : rows.runs) {
+    for (int64_t i = run.first; i < run.first + run.count; ++i) {
+      const int64_t token = rows.token[static_cast<size_t>(i)];
+      x_rows.push_back(x.get() + token * a.hidden);
+      integer_rows.push_back(integer_row(row_dot, layout, run, integers.row(token)));
+      hold.push_back(token_hold[static_cast<size_t>(token)]);
+      h_rows.push_back(h.get() + i * a.padded);
+    }
   }
   const ProductArgs product{.weights = &weights,
-                            .dot = dot.for_format(WeightFormat::kMxfp4),
+                            .dot = row_dot,
                             .runs = rows.runs,
                             .x = x_rows.data(),
-                            .digits = digit_rows.data(),
+                            .integers = integer_rows.data(),
                             .hold = hold.data(),
-                            .planes = kPlanes,
                             .scratch = scratch.data()};
   const HiddenArgs hidden{.intermediate = a.intermediate, .h = h_rows.data(), .width = a.padded};
   gate_up(product, hidden, executor, [&](int64_t i, int64_t col, int64_t count) {
@@ -126,23 +125,23 @@ void gemm2(const Gemm2Args& a, PanelDot dot, Executor& executor) {
     dequantize_mxfp8_blocks(a.h_values + row * a.padded, scales.data(), a.padded, to);
     hold[static_cast<size_t>(i)] = settle_mxfp8_row(scales.data(), a.padded, to);
   });
-  DigitScratch digits(WeightFormat::kMxfp4, kPlanes, num_rows, blocks);
-  encode_digits(dot.for_format(WeightFormat::kMxfp4), WeightFormat::kMxfp4, kPlanes,
-                {.x = h.get(),
-                 .rows = num_rows,
-                 .num_blocks = blocks,
-                 .digits = digits.data(),
-                 .hold = hold.data()},
-                executor);
-  std::vector<const uint8_t*> digit_rows;
-  for (int64_t i = 0; i < num_rows; ++i) digit_rows.push_back(digits.row(i));
+  const RowDot row_dot = dot.of(WeightFormat::kMxfp4, kPlanes);
+  const IntegerLayout layout{WeightFormat::kMxfp4, kPlanes, blocks};
+  IntegerScratch integers(layout, num_rows);
+  encode_integers(row_dot, layout, rows.runs,
+                  {.x = h.get(), .rows = num_rows, .out = integers.data(), .hold = hold.data()},
+                  executor);
+  std::vector<const uint8_t*> integer_rows;
+  for (const ExpertRun& run : rows.runs) {
+    for (int64_t i = run.first; i < run.first + run.count; ++i)
+      integer_rows.push_back(integer_row(row_dot, layout, run, integers.row(i)));
+  }
   const ProductArgs product{.weights = &weights,
-                            .dot = dot.for_format(WeightFormat::kMxfp4),
+                            .dot = row_dot,
                             .runs = rows.runs,
                             .x = h_rows.data(),
-                            .digits = digit_rows.data(),
+                            .integers = integer_rows.data(),
                             .hold = hold.data(),
-                            .planes = kPlanes,
                             .scratch = scratch.data()};
   down(product, a.hidden, y_rows.data(), executor);
 }

@@ -114,36 +114,35 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
   const auto h = uninitialised_floats(num_rows * a.intermediate);
   widen_bf16({a.x, a.tokens, a.hidden}, a.hidden, x.get(), executor);
   const int planes = digit_planes(Activations::kBf16, a.precision);
+  const RowDot row_dot = dot.of(WeightFormat::kNvfp4, planes);
+  const IntegerLayout x_layout{WeightFormat::kNvfp4, planes, a.hidden / kNvBlock};
+  IntegerScratch x_integers(x_layout, a.tokens);
   std::vector<Hold> token_hold(static_cast<size_t>(a.tokens), Hold::kNone);
+  encode_integers(
+      row_dot, x_layout, slots.runs,
+      {.x = x.get(), .rows = a.tokens, .out = x_integers.data(), .hold = token_hold.data()},
+      executor);
   std::vector<Hold> hold;
-  std::vector<const uint8_t*> digit_rows;
-  const int64_t x_blocks = a.hidden / kNvBlock;
-  DigitScratch x_digits(WeightFormat::kNvfp4, planes, a.tokens, x_blocks);
-  encode_digits(dot.for_format(WeightFormat::kNvfp4), WeightFormat::kNvfp4, planes,
-                {.x = x.get(),
-                 .rows = a.tokens,
-                 .num_blocks = x_blocks,
-                 .digits = x_digits.data(),
-                 .hold = token_hold.data()},
-                executor);
+  std::vector<const uint8_t*> integer_rows;
   std::vector<const float*> x_rows;
   std::vector<float*> h_rows;
   std::vector<Bf16*> y_rows;
-  for (int64_t i = 0; i < num_rows; ++i) {
-    const int64_t token = slots.token[static_cast<size_t>(i)];
-    x_rows.push_back(x.get() + token * a.hidden);
-    digit_rows.push_back(x_digits.row(token));
-    hold.push_back(token_hold[static_cast<size_t>(token)]);
-    h_rows.push_back(h.get() + i * a.intermediate);
-    y_rows.push_back(a.y + slots.row[static_cast<size_t>(i)] * a.hidden);
+  for (const ExpertRun& run : slots.runs) {
+    for (int64_t i = run.first; i < run.first + run.count; ++i) {
+      const int64_t token = slots.token[static_cast<size_t>(i)];
+      x_rows.push_back(x.get() + token * a.hidden);
+      integer_rows.push_back(integer_row(row_dot, x_layout, run, x_integers.row(token)));
+      hold.push_back(token_hold[static_cast<size_t>(token)]);
+      h_rows.push_back(h.get() + i * a.intermediate);
+      y_rows.push_back(a.y + slots.row[static_cast<size_t>(i)] * a.hidden);
+    }
   }
   ProductArgs product{.weights = &weights,
-                      .dot = dot.for_format(WeightFormat::kNvfp4),
+                      .dot = row_dot,
                       .runs = slots.runs,
                       .x = x_rows.data(),
-                      .digits = digit_rows.data(),
+                      .integers = integer_rows.data(),
                       .hold = hold.data(),
-                      .planes = planes,
                       .scratch = scratch.data()};
   const HiddenArgs hidden{
       .intermediate = a.intermediate, .h = h_rows.data(), .width = a.intermediate};
@@ -153,17 +152,16 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
       from[c] = formats::bf16_to_f32(formats::bf16_from_f32(from[c]));
   });
   product.x = h_rows.data();
-  const int64_t h_blocks = a.intermediate / kNvBlock;
-  DigitScratch h_digits(WeightFormat::kNvfp4, planes, num_rows, h_blocks);
+  const IntegerLayout h_layout{WeightFormat::kNvfp4, planes, a.intermediate / kNvBlock};
+  IntegerScratch h_integers(h_layout, num_rows);
   std::fill(hold.begin(), hold.end(), Hold::kNone);
-  encode_digits(dot.for_format(WeightFormat::kNvfp4), WeightFormat::kNvfp4, planes,
-                {.x = h.get(),
-                 .rows = num_rows,
-                 .num_blocks = h_blocks,
-                 .digits = h_digits.data(),
-                 .hold = hold.data()},
-                executor);
-  for (int64_t i = 0; i < num_rows; ++i) digit_rows[static_cast<size_t>(i)] = h_digits.row(i);
+  encode_integers(row_dot, h_layout, slots.runs,
+                  {.x = h.get(), .rows = num_rows, .out = h_integers.data(), .hold = hold.data()},
+                  executor);
+  for (const ExpertRun& run : slots.runs) {
+    for (int64_t i = run.first; i < run.first + run.count; ++i)
+      integer_rows[static_cast<size_t>(i)] = integer_row(row_dot, h_layout, run, h_integers.row(i));
+  }
   down(product, a.hidden, y_rows.data(), executor);
 }
 

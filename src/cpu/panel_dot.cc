@@ -11,7 +11,7 @@ namespace octet::cpu {
 
 #if defined(__x86_64__)
 
-const PanelDot kPanelDotAvx2{&kFloatDotsAvx2, &kDigitDotsAvx2};
+const PanelDot kPanelDotAvx2{&kFloatDotsAvx2, &kDigitDotsAvx2, &kWordDotsAvx2};
 
 bool has_avx2() {
   static const bool has = [] {
@@ -31,7 +31,7 @@ const PanelDot kPanelDotAvx2{};
 
 #endif
 
-const PanelDot kPanelDotPortable{&kFloatDotsPortable, nullptr};
+const PanelDot kPanelDotPortable{&kFloatDotsPortable, nullptr, nullptr};
 
 std::span<const IsaInfo> isas() {
   static constexpr IsaInfo kIsas[] = {

@@ -33,44 +33,48 @@ struct FloatDots {
   FloatDot mxfp4, nvfp4;
 };
 
-// ---- the same for rows held as digits (digits.h): block sums are exact there
+// ---- the same for rows held as integers (digits.h, words.h): block sums are exact there
 
 // What a thread reads after the panel: on to `end`, then at `jump` bytes from where it would be.
 struct Ahead {
   const uint8_t* end;
   std::ptrdiff_t jump;
 };
-// False: the row has numbers that digits don't hold.
-using EncodeFn = bool (*)(const float* x, int64_t num_blocks, uint8_t* digits);
+// False: the row has numbers that integers don't hold.
+using EncodeFn = bool (*)(const float* x, int64_t num_blocks, uint8_t* integers);
 // The results times digit_gain(format) are the sums.
-using DigitDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* digits,
-                            int num_rows, const Ahead& ahead, float* out);
-struct DigitDot {
+using IntegerDotFn = void (*)(const uint8_t* panel, int64_t num_blocks,
+                              const uint8_t* const* integers, int num_rows, const Ahead& ahead,
+                              float* out);
+struct IntegerDot {
   EncodeFn encode;
-  DigitDotFn dot;
+  IntegerDotFn dot;
   int most_rows;  // of a call
 };
-struct DigitDots {
-  DigitDot mxfp4[2], nvfp4[2];  // of two planes, of three
+struct IntegerDots {
+  IntegerDot mxfp4[2], nvfp4[2];  // of two planes, of three
 };
 
-// One weight format's kernels of one instruction set.
-struct FormatDot {
+// One instruction set's kernels for one weight format and number of planes.
+struct RowDot {
   FloatDot floats;
-  const DigitDot* digits;  // [2] as in DigitDots; null: none, all rows are held as floats
+  const IntegerDot *few, *many;  // null: none
 };
-// One instruction set's kernels.
+// One instruction set's kernels. `few` are those of digits; without them all rows are held as floats. `many`, of words, serve
+// experts of kManyRows rows and more; null: `few` do. Same bytes from both.
 struct PanelDot {
   const FloatDots* floats;
-  const DigitDots* digits;  // or null
-  FormatDot for_format(WeightFormat format) const {
+  const IntegerDots *few, *many;
+  RowDot of(WeightFormat format, int planes) const {
     const bool is_mxfp4 = format == WeightFormat::kMxfp4;
-    const DigitDot* const d = digits == nullptr ? nullptr
-                              : is_mxfp4        ? digits->mxfp4
-                                                : digits->nvfp4;
-    return {is_mxfp4 ? floats->mxfp4 : floats->nvfp4, d};
+    const auto pick = [&](const IntegerDots* dots) {
+      return dots == nullptr ? nullptr : (is_mxfp4 ? dots->mxfp4 : dots->nvfp4) + planes - 2;
+    };
+    return {is_mxfp4 ? floats->mxfp4 : floats->nvfp4, pick(few), pick(many)};
   }
 };
+constexpr int64_t kManyRows = 3;
+constexpr int kMostManyRows = 32;  // of a call of any kernel
 
 // NOLINTBEGIN(readability-identifier-naming): constants, though not constexpr here
 // One for each instruction set; empty where the compiler's target has no such instructions.
@@ -78,7 +82,7 @@ struct PanelDot {
 #include "cpu/isa.inc"
 #undef OCTET_ISA
 extern const FloatDots kFloatDotsAvx2, kFloatDotsPortable;
-extern const DigitDots kDigitDotsAvx2;
+extern const IntegerDots kDigitDotsAvx2, kWordDotsAvx2;
 // NOLINTEND(readability-identifier-naming)
 
 // Whether this machine has AVX2 and FMA.

@@ -29,10 +29,10 @@ constexpr uint8_t kHeldFrom = 192;  // 448 * 2^65: far above what models have, f
 constexpr uint8_t kExactBelow = 4;  // code 4's least number, held and times 2^-9 (look-up): 2^-149
 
 enum class Hold : uint8_t {
-  kNone,    // as they are
-  kHeld,    // times kMxfp8Hold
-  kExact,   // likewise, and weights times their scales first
-  kDigits,  // as they are, and as digits (digits.h)
+  kNone,      // as they are
+  kHeld,      // times kMxfp8Hold
+  kExact,     // likewise, and weights times their scales first
+  kIntegers,  // as they are, and as integers (integer_rows.h)
 };
 
 // Blocks of a row, each as its own code wants it: times kMxfp8Hold from kHeldFrom on. A scale of 255 is NaN.

@@ -17,17 +17,17 @@ inline std::unique_ptr<float[]> uninitialised_floats(int64_t count) {
   return std::unique_ptr<float[]>(new float[static_cast<size_t>(count)]);
 }
 
-// Digits of rows one after another, and where each row's stand.
-class DigitScratch {
+// Rows as integers one after another.
+class IntegerScratch {
  public:
-  DigitScratch(WeightFormat format, int planes, int64_t rows, int64_t num_blocks)
-      : stride_(digit_row_bytes(format, planes, num_blocks)),
-        memory_(new uint8_t[static_cast<size_t>(rows * stride_)]) {}
+  IntegerScratch(const IntegerLayout& layout, int64_t rows)
+      : row_bytes_(layout.row_bytes()),
+        memory_(new uint8_t[static_cast<size_t>(rows * row_bytes_)]) {}
   uint8_t* data() { return memory_.get(); }
-  const uint8_t* row(int64_t i) const { return memory_.get() + i * stride_; }
+  const uint8_t* row(int64_t i) const { return memory_.get() + i * row_bytes_; }
 
  private:
-  int64_t stride_;
+  int64_t row_bytes_;
   std::unique_ptr<uint8_t[]> memory_;
 };
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels on integers share (digit_dot.h, word_dot_avx2.cc): prefetching, and the blocks whose weight scales a shift
+// does not decode, in plain code with those kernels' tree. semantics.md section 1.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "core/shape.h"
+#include "cpu/panel_dot.h"
+#include "cpu/unroll.h"
+#include "formats/mxfp4.h"
+#include "formats/nvfp4.h"
+#include "layouts/panel.h"
+
+namespace octet::cpu::digits {
+
+OCTET_INLINE float load_f32(const uint8_t* at) {
+  float v;
+  std::memcpy(&v, at, sizeof v);
+  return v;
+}
+
+// How far ahead of use a line is asked for. Found by trial: 2 to 8 KB are the same.
+constexpr int64_t kPrefetchBytes = 3072;
+constexpr int64_t kLineBytes = 64;
+
+// Where the stream is kPrefetchBytes later.
+OCTET_INLINE const uint8_t* later(const uint8_t* at, const Ahead& ahead) {
+  at += kPrefetchBytes;
+  return at >= ahead.end ? at + ahead.jump : at;
+}
+OCTET_INLINE void prefetch(const uint8_t* at, int64_t bytes, const Ahead& ahead) {
+  const uint8_t* const next = later(at, ahead);
+  for (int64_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(next + i, 0, 0);
+}
+
+// Whether a shift decodes a scale code: kOrdinaryFrom ... kOrdinaryTo.
+template <WeightFormat kFormat>
+constexpr uint8_t kOrdinaryFrom = kFormat == WeightFormat::kMxfp4 ? 1 : 0;
+template <WeightFormat kFormat>
+constexpr uint8_t kOrdinaryTo = kFormat == WeightFormat::kMxfp4 ? formats::kMxfp4LastFinite : 0x7E;
+
+// One block into `acc` [16], one lane after the other. A UE8M0 code from 253 on gives weights that may be infinite each on
+// its own: there the products are summed one by one.
+template <class Isa, WeightFormat kFormat, class Record>
+[[gnu::noinline]] void add_odd_block(const uint8_t* scales, const uint8_t* codes,
+                                     const uint8_t* record, float* acc) {
+  constexpr int64_t kBlock = scale_block(kFormat);
+  const float unit = load_f32(record + Record::kScale);
+  int32_t x[kBlock];
+  for (int64_t k = 0; k < kBlock; ++k) x[k] = Record::value(record, k);
+  for (int64_t lane = 0; lane < layouts::kPanelRows; ++lane) {
+    const auto code = [&](int64_t k) {
+      const layouts::NibblePosition at = layouts::panel_tile_position(lane, k);
+      return static_cast<uint8_t>(codes[at.byte] >> at.shift & 15);
+    };
+    if (kFormat == WeightFormat::kMxfp4 && scales[lane] > formats::kMxfp4LastFinite) {
+      for (int64_t k = 0; k < kBlock; ++k) {
+        const float w = formats::mxfp4_to_f32(code(k), scales[lane]);
+        acc[lane] = std::fma(static_cast<float>(x[k]) * unit * 2.0F, w, acc[lane]);
+      }
+      continue;
+    }
+    int32_t sum = 0;
+    for (int64_t k = 0; k < kBlock; ++k) sum += formats::e2m1_doubled(code(k)) * x[k];
+    const float scale = kFormat == WeightFormat::kMxfp4
+                            ? formats::ue8m0_to_f32(scales[lane])
+                            : formats::e4m3_to_f32(scales[lane]) * 0x1p-120F;
+    acc[lane] = std::fma(static_cast<float>(sum) * unit, scale, acc[lane]);
+  }
+}
+
+}  // namespace octet::cpu::digits

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of activations as the kernels on integers read them: a row has its digits (digits.h), then its words (words.h), each
+// 64-byte aligned. Experts of few rows read the former, of many the latter.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/executor.h"
+#include "core/shape.h"
+#include "cpu/digits.h"
+#include "cpu/panel_dot.h"
+#include "cpu/quantize.h"
+#include "cpu/words.h"
+
+namespace octet::cpu {
+
+// Entries first ... first + count - 1 of the lists of rows belong to one expert.
+struct ExpertRun {
+  int64_t expert, first, count;
+};
+
+// How many planes activations take: MXFP8 numbers are never rounded.
+constexpr int digit_planes(Activations activations, Precision precision) {
+  return activations == Activations::kMxfp8 || precision == Precision::kExact ? 3 : 2;
+}
+
+struct IntegerLayout {
+  WeightFormat format;
+  int planes;
+  int64_t num_blocks;
+  int64_t digit_bytes() const {
+    return round_up(num_blocks * digit_record_bytes(format, planes), 64);
+  }
+  int64_t row_bytes() const {
+    return digit_bytes() + round_up(num_blocks * word_record_bytes(format, planes), 64);
+  }
+};
+
+// Which kernel an expert's rows take.
+inline bool takes_many(const RowDot& dot, const ExpertRun& run) {
+  return dot.many != nullptr && run.count >= kManyRows;
+}
+inline const uint8_t* integer_row(const RowDot& dot, const IntegerLayout& layout,
+                                  const ExpertRun& run, const uint8_t* row) {
+  return takes_many(dot, run) ? row + layout.digit_bytes() : row;
+}
+
+// Fills `out` with the forms that the runs need; rows of Hold::kNone that integers hold become Hold::kIntegers. Nothing
+// where the instruction set has no kernel for them.
+struct IntegerRows {
+  const float* x;  // [rows, num_blocks * G]
+  int64_t rows;
+  uint8_t* out;  // [rows, row_bytes()]
+  Hold* hold;    // [rows]
+};
+void encode_integers(const RowDot& dot, const IntegerLayout& layout,
+                     std::span<const ExpertRun> runs, const IntegerRows& rows, Executor& executor);
+
+}  // namespace octet::cpu

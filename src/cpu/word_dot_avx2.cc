@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels on words (words.h) for x86-64 with AVX2 and FMA: three rows and more. A group's weights are decoded once, into
+// first-level cache, and all rows go past them, four at a time.
+//
+//   half a line                      2 w + 12 as bytes; a lane's even bytes as words, its odd ones: pairs of elements
+//   vpmaddwd                         times a pair of words, broadcast to all lanes: int32
+//
+// Rounding: that of digit_dot.h; the block sums are the same integers.
+#include <algorithm>
+#include <immintrin.h>
+
+#include "cpu/integer_dot.h"
+#include "cpu/panel_dot.h"
+#include "cpu/unroll.h"
+#include "cpu/words.h"
+#include "layouts/panel.h"
+
+namespace octet::cpu {
+namespace {
+
+constexpr int kLanes = 8;
+constexpr int kHalves = 2;
+constexpr int kPairs = 4;     // vectors of pairs in half a line
+constexpr int kTileRows = 4;  // whose sums fit the registers
+
+// A group's weights: lines x pairs x halves of 16 words, and a factor for each block and half.
+template <WeightFormat kFormat>
+struct Decoded {
+  static constexpr int kLines = static_cast<int>(scale_block(kFormat)) / 8;
+  alignas(32) int16_t words[layouts::kPanelGroup][kLines * kPairs * kHalves][16];
+  alignas(32) float scales[layouts::kPanelGroup][kHalves][kLanes];
+};
+
+OCTET_INLINE __m256i doubled(__m256i nibbles) {
+  const __m256i table = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+  return _mm256_shuffle_epi8(table, _mm256_and_si256(nibbles, _mm256_set1_epi8(15)));
+}
+
+// Even and odd bytes as words.
+OCTET_INLINE void store_pairs(__m256i bytes, int16_t (*out)[16]) {
+  _mm256_store_si256(reinterpret_cast<__m256i*>(out[0]),
+                     _mm256_and_si256(bytes, _mm256_set1_epi16(255)));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(out[kHalves]), _mm256_srli_epi16(bytes, 8));
+}
+
+template <WeightFormat kFormat>
+OCTET_INLINE void decode_block(const uint8_t* scales, const uint8_t* codes, int64_t b,
+                               Decoded<kFormat>& out) {
+  for (int line = 0; line < Decoded<kFormat>::kLines; ++line) {
+    for (int half = 0; half < kHalves; ++half) {
+      const __m256i v =
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + 64 * line + 32 * half));
+      int16_t(*const to)[16] = out.words[b] + line * kPairs * kHalves + half;
+      store_pairs(doubled(v), to);
+      store_pairs(doubled(_mm256_srli_epi16(v, 4)), to + 2 * kHalves);
+    }
+  }
+  for (int half = 0; half < kHalves; ++half) {
+    const __m256i code = _mm256_cvtepu8_epi32(
+        _mm_loadl_epi64(reinterpret_cast<const __m128i*>(scales + kLanes * half)));
+    _mm256_store_ps(out.scales[b][half], _mm256_castsi256_ps(_mm256_slli_epi32(
+                                             code, kFormat == WeightFormat::kMxfp4 ? 23 : 20)));
+  }
+}
+
+template <WeightFormat kFormat>
+bool are_ordinary(const uint8_t* codes, int64_t count) {
+  const __m128i least = _mm_set1_epi8(static_cast<char>(digits::kOrdinaryFrom<kFormat>));
+  const __m128i most = _mm_set1_epi8(
+      static_cast<char>(digits::kOrdinaryTo<kFormat> - digits::kOrdinaryFrom<kFormat>));
+  __m128i largest = _mm_setzero_si128();
+  for (int64_t i = 0; i < count; i += 16) {
+    const __m128i code = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i));
+    largest = _mm_max_epu8(largest, _mm_sub_epi8(code, least));
+  }
+  return _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(largest, most), most)) == 0xFFFF;
+}
+
+OCTET_INLINE __m256i broadcast_word(const uint8_t* at) {
+  int32_t word;
+  std::memcpy(&word, at, sizeof word);
+  return _mm256_set1_epi32(word);
+}
+
+// Adds a block's words times weights to `sums`.
+template <WeightFormat kFormat, int kRows>
+OCTET_INLINE void add_words(const int16_t (*weights)[16], const uint8_t* const (&x)[kRows],
+                            int64_t at, __m256i (&sums)[kRows][kHalves]) {
+  for (int pair = 0; pair < Decoded<kFormat>::kLines * kPairs; ++pair) {
+    const auto* const w = reinterpret_cast<const __m256i*>(weights + pair * kHalves);
+    const __m256i low = _mm256_load_si256(w);
+    const __m256i high = _mm256_load_si256(w + 1);
+    OCTET_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      const __m256i words = broadcast_word(x[row] + at + 4 * pair);
+      sums[row][0] = _mm256_add_epi32(sums[row][0], _mm256_madd_epi16(low, words));
+      sums[row][1] = _mm256_add_epi32(sums[row][1], _mm256_madd_epi16(high, words));
+      // Row after row: g++ would otherwise multiply for all rows first, and spill.
+      asm volatile("" : "+x"(sums[row][0]), "+x"(sums[row][1]));
+    }
+  }
+}
+
+// Of the high words, where a row has them.
+template <WeightFormat kFormat, int kPlanes>
+[[gnu::noinline]] void add_high_words(const int16_t (*weights)[16], const uint8_t* record,
+                                      __m256i (&sums)[kHalves]) {
+  using Record = WordRecord<scale_block(kFormat), kPlanes>;
+  const uint8_t* const x[1] = {record};
+  __m256i high[1][kHalves] = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
+  add_words<kFormat, 1>(weights, x, Record::kHigh, high);
+  for (int half = 0; half < kHalves; ++half)
+    sums[half] = _mm256_add_epi32(sums[half], _mm256_slli_epi32(high[0][half], 16));
+}
+
+// `count` blocks times kRows rows into out [kRows][16].
+template <WeightFormat kFormat, int kPlanes, int kRows>
+void add_rows(const Decoded<kFormat>& weights, int64_t count, const uint8_t* const* rows,
+              int64_t at, float* out) {
+  using Record = WordRecord<scale_block(kFormat), kPlanes>;
+  const uint8_t* x[kRows];
+  for (int row = 0; row < kRows; ++row) x[row] = rows[row] + at;
+  for (int64_t b = 0; b < count; ++b) {
+    __m256i sums[kRows][kHalves];
+    OCTET_UNROLL
+    for (int row = 0; row < kRows; ++row)
+      sums[row][0] = sums[row][1] = broadcast_word(x[row] + Record::kOffset);
+    add_words<kFormat, kRows>(weights.words[b], x, 0, sums);
+    OCTET_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      if constexpr (kPlanes == 3) {
+        if (x[row][Record::kHasHigh] != 0)
+          add_high_words<kFormat, kPlanes>(weights.words[b], x[row], sums[row]);
+      }
+      const __m256 unit = _mm256_set1_ps(digits::load_f32(x[row] + Record::kScale));
+      OCTET_UNROLL
+      for (int half = 0; half < kHalves; ++half) {
+        float* const to = out + row * layouts::kPanelRows + half * kLanes;
+        const __m256 sum = _mm256_mul_ps(_mm256_cvtepi32_ps(sums[row][half]), unit);
+        _mm256_storeu_ps(
+            to, _mm256_fmadd_ps(sum, _mm256_load_ps(weights.scales[b][half]), _mm256_loadu_ps(to)));
+      }
+      x[row] += Record::kBytes;
+    }
+  }
+}
+
+template <WeightFormat kFormat, int kPlanes>
+void dot(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* x, int num_rows,
+         const Ahead& ahead, float* out) {
+  using Record = WordRecord<scale_block(kFormat), kPlanes>;
+  constexpr void (*kByRows[kTileRows])(const Decoded<kFormat>&, int64_t, const uint8_t* const*,
+                                       int64_t, float*) = {
+      add_rows<kFormat, kPlanes, 1>, add_rows<kFormat, kPlanes, 2>, add_rows<kFormat, kPlanes, 3>,
+      add_rows<kFormat, kPlanes, 4>};
+  const int tiles = static_cast<int>(ceil_div(num_rows, kTileRows));
+  std::memset(out, 0, static_cast<size_t>(num_rows * layouts::kPanelRows) * sizeof(float));
+  Decoded<kFormat> weights;
+  for (int64_t first = 0; first < num_blocks; first += layouts::kPanelGroup) {
+    const int64_t count = std::min(layouts::kPanelGroup, num_blocks - first);
+    const uint8_t* const codes = panel + count * layouts::kPanelRows;
+    const int64_t bytes = layouts::panel_payload_bytes(kFormat, count);
+    const int64_t at = first * Record::kBytes;
+    digits::prefetch(panel, bytes, ahead);
+    if (are_ordinary<kFormat>(panel, count * layouts::kPanelRows)) {
+      for (int64_t b = 0; b < count; ++b)
+        decode_block<kFormat>(panel + b * layouts::kPanelRows,
+                              codes + b * layouts::panel_tile_bytes(kFormat), b, weights);
+      for (int tile = 0; tile < tiles; ++tile) {
+        const int row = num_rows * tile / tiles;
+        const int rows = num_rows * (tile + 1) / tiles - row;
+        kByRows[rows - 1](weights, count, x + row, at, out + row * layouts::kPanelRows);
+      }
+    } else {
+      for (int64_t b = 0; b < count; ++b) {
+        for (int row = 0; row < num_rows; ++row)
+          digits::add_odd_block<Decoded<kFormat>, kFormat, Record>(
+              panel + b * layouts::kPanelRows, codes + b * layouts::panel_tile_bytes(kFormat),
+              x[row] + at + b * Record::kBytes, out + row * layouts::kPanelRows);
+      }
+    }
+    panel += bytes;
+  }
+}
+
+template <WeightFormat kFormat, int kPlanes>
+bool encode(const float* x, int64_t num_blocks, uint8_t* out) {
+  constexpr int64_t kBlock = scale_block(kFormat);
+  for (int64_t b = 0; b < num_blocks; ++b) {
+    if (!digits::encode_word_block<kFormat, kPlanes>(x + b * kBlock, out)) return false;
+    out += WordRecord<kBlock, kPlanes>::kBytes;
+  }
+  return true;
+}
+
+template <WeightFormat kFormat, int kPlanes>
+constexpr IntegerDot kDot{encode<kFormat, kPlanes>, dot<kFormat, kPlanes>, kMostManyRows};
+
+}  // namespace
+
+extern const IntegerDots kWordDotsAvx2 = {
+    {kDot<WeightFormat::kMxfp4, 2>, kDot<WeightFormat::kMxfp4, 3>},
+    {kDot<WeightFormat::kNvfp4, 2>, kDot<WeightFormat::kNvfp4, 3>}};
+
+}  // namespace octet::cpu
