@@ -14,11 +14,17 @@ void down(const ProductArgs& args, int64_t hidden, Bf16* const* y, Executor& exe
         const ExpertParams params = args.weights->params(run.expert);
         const int64_t col = p * layouts::kPanelRows;
         const int64_t count = std::min(layouts::kPanelRows, hidden - col);
+        LaneBiases bias;
+        OutputLanes lanes{.factor = 1, .bias = bias.load(params.down_bias, col, count)};
         multiply_panel(args, run, panel, [&](int64_t row, const LaneSums& sums) {
-          const float factor = params.down_alpha * sums.unhold;
-          for (int64_t i = 0; i < count; ++i) {
-            y[row][col + i] =
-                formats::bf16_from_f32(add_bias(sums.acc[i] * factor, params.down_bias, col + i));
+          lanes.factor = params.down_alpha * sums.unhold;
+          Bf16* const to = y[row] + col;
+          if (count == layouts::kPanelRows) {
+            args.dot.lanes->output(lanes, sums.acc, to);
+          } else {
+            Bf16 all[layouts::kPanelRows];
+            args.dot.lanes->output(lanes, sums.acc, all);
+            std::copy_n(all, count, to);
           }
         });
       },

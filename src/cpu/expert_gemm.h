@@ -15,7 +15,6 @@
 #include <span>
 
 #include "core/executor.h"
-#include "cpu/activation.h"
 #include "cpu/experts.h"
 #include "cpu/integer_rows.h"
 #include "cpu/quantize.h"
@@ -150,28 +149,16 @@ void stream_panels(const ProductArgs& args, const Product& product, Executor& ex
                    });
 }
 
-inline float add_bias(float v, const layouts::BiasView& bias, int64_t i) {
-  return bias.data == nullptr ? v : v + formats::bf16_to_f32(bias.data[i * bias.stride]);
-}
-
-// h[row] of the eight columns from `col` on: lanes 0 ... 7 are gates, 8 ... 15 ups.
-struct HiddenPlace {
-  int64_t row, col;
-};
-inline void store_hidden(const ExpertParams& p, const HiddenArgs& args, const LaneSums& sums,
-                         HiddenPlace at) {
-  constexpr int64_t kHalf = layouts::kPanelRows / 2;
-  const float gate_factor = p.gate_alpha * sums.unhold;
-  const float up_factor = p.up_alpha * sums.unhold;
-  const float* const acc = sums.acc;
-  float* const h = args.h[at.row];
-  const int64_t col = at.col;
-  for (int64_t i = 0; i < std::min(kHalf, args.intermediate - col); ++i) {
-    const float gate = add_bias(acc[i] * gate_factor, p.gate_bias, col + i);
-    const float up = add_bias(acc[kHalf + i] * up_factor, p.up_bias, col + i);
-    h[args.start + col + i] = swiglu(up, gate, p.limit, args.alpha, args.beta);
+// Biases of lanes, in binary32; null if there are none. `from` counts outputs from `first` on.
+struct LaneBiases {
+  float values[layouts::kPanelRows] = {};
+  const float* load(const layouts::BiasView& from, int64_t first, int64_t count) {
+    if (from.data == nullptr) return nullptr;
+    for (int64_t i = 0; i < count; ++i)
+      values[i] = formats::bf16_to_f32(from.data[(first + i) * from.stride]);
+    return values;
   }
-}
+};
 
 inline void zero_around_hidden(const HiddenArgs& args, float* h) {
   std::fill(h, h + args.start, 0.0F);
@@ -183,7 +170,7 @@ inline void zero_around_hidden(const HiddenArgs& args, float* h) {
 template <class Finish>
 void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& executor,
              const Finish& finish) {
-  constexpr int64_t kPanelCols = layouts::kPanelRows / 2;
+  constexpr int64_t kPanelCols = kHiddenLanes;
   const layouts::PanelSizes& sizes = args.weights->sizes();
   const Product product{&PanelSource::gate_up_panel, sizes.gate_up_panels,
                         sizes.gate_up_panel_bytes(), sizes.gate_up_blocks, kMxBlock / kPanelCols};
@@ -191,8 +178,18 @@ void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& execut
       args, product, executor,
       [&](const ExpertRun& run, const Panel& panel, int64_t p) {
         const ExpertParams params = args.weights->params(run.expert);
+        const int64_t col = p * kPanelCols;
+        const int64_t count = std::min(kPanelCols, hidden.intermediate - col);
+        LaneBiases gate_bias, up_bias;
+        HiddenLanes lanes{.gate_bias = gate_bias.load(params.gate_bias, col, count),
+                          .up_bias = up_bias.load(params.up_bias, col, count),
+                          .swiglu = {params.limit, hidden.alpha, hidden.beta}};
         multiply_panel(args, run, panel, [&](int64_t row, const LaneSums& sums) {
-          store_hidden(params, hidden, sums, {row, p * kPanelCols});
+          lanes.gate_factor = params.gate_alpha * sums.unhold;
+          lanes.up_factor = params.up_alpha * sums.unhold;
+          float h[kHiddenLanes];
+          args.dot.lanes->hidden(lanes, sums.acc, h);
+          std::copy_n(h, count, hidden.h[row] + hidden.start + col);
         });
       },
       [&](const ExpertRun& run, int64_t first, int64_t end) {

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "core/shape.h"
+#include "cpu/lanes.h"
 
 namespace octet::cpu {
 
@@ -31,6 +32,7 @@ struct FloatDot {
 };
 struct FloatDots {
   FloatDot mxfp4, nvfp4;
+  const LaneFns* lanes;
 };
 
 // ---- the same for rows held as integers (digits.h, words.h): block sums are exact there
@@ -58,6 +60,7 @@ struct IntegerDots {
 // One instruction set's kernels for one weight format and number of planes.
 struct RowDot {
   FloatDot floats;
+  const LaneFns* lanes;
   const IntegerDot *few, *many;  // null: none
 };
 // One instruction set's kernels. `few` are those of digits; without them all rows are held as floats. `many`, of words, serve
@@ -70,7 +73,7 @@ struct PanelDot {
     const auto pick = [&](const IntegerDots* dots) {
       return dots == nullptr ? nullptr : (is_mxfp4 ? dots->mxfp4 : dots->nvfp4) + planes - 2;
     };
-    return {is_mxfp4 ? floats->mxfp4 : floats->nvfp4, pick(few), pick(many)};
+    return {is_mxfp4 ? floats->mxfp4 : floats->nvfp4, floats->lanes, pick(few), pick(many)};
   }
 };
 constexpr int64_t kManyRows = 3;

@@ -256,6 +256,7 @@ void dot_exact(const uint8_t* panel, int64_t num_blocks, const float* const* x, 
 const FloatDots kFloatDotsAvx2{
     {dot_rows<WeightFormat::kMxfp4>, dot_exact<WeightFormat::kMxfp4>},
     {dot_rows<WeightFormat::kNvfp4>, dot_exact<WeightFormat::kNvfp4>},
+    &kLanesAvx2,
 };
 
 }  // namespace octet::cpu

@@ -88,6 +88,7 @@ void dot_rows(const uint8_t* panel, int64_t num_blocks, const float* const* x, i
 const FloatDots kFloatDotsPortable{
     {dot_rows<WeightFormat::kMxfp4>, dot_rows<WeightFormat::kMxfp4>},
     {dot_rows<WeightFormat::kNvfp4>, dot_rows<WeightFormat::kNvfp4>},
+    &kLanesPortable,
 };
 
 }  // namespace octet::cpu
