@@ -175,9 +175,13 @@ class Kernel {
     for (int row = 0; row < kRows; ++row) {
       alignas(64) float lanes[layouts::kPanelRows];
       for (int v = 0; v < Isa::kVectors; ++v) Isa::store(lanes + v * Isa::kLanes, acc_[row][v]);
-      for (int64_t b = 0; b < num_blocks; ++b)
-        add_odd_block<Isa, kFormat, Record>(scales + b * layouts::kPanelRows, codes + b * kTile,
-                                            x_[row] + b * Record::kBytes, lanes);
+      for (int64_t b = 0; b < num_blocks; ++b) {
+        const uint8_t* const record = x_[row] + b * Record::kBytes;
+        int32_t x[kBlock];
+        for (int64_t k = 0; k < kBlock; ++k) x[k] = Record::value(record, k);
+        add_odd_block<Isa, kFormat>(scales + b * layouts::kPanelRows, codes + b * kTile, x,
+                                    load_f32(record + Record::kScale), lanes);
+      }
       for (int v = 0; v < Isa::kVectors; ++v) acc_[row][v] = Isa::load(lanes + v * Isa::kLanes);
     }
   }

@@ -42,15 +42,12 @@ constexpr uint8_t kOrdinaryFrom = kFormat == WeightFormat::kMxfp4 ? 1 : 0;
 template <WeightFormat kFormat>
 constexpr uint8_t kOrdinaryTo = kFormat == WeightFormat::kMxfp4 ? formats::kMxfp4LastFinite : 0x7E;
 
-// One block into `acc` [16], one lane after the other. A UE8M0 code from 253 on gives weights that may be infinite each on
-// its own: there the products are summed one by one.
-template <class Isa, WeightFormat kFormat, class Record>
-[[gnu::noinline]] void add_odd_block(const uint8_t* scales, const uint8_t* codes,
-                                     const uint8_t* record, float* acc) {
+// One block, of integers `x` times 2 `unit`, into `acc` [16], one lane after the other. A UE8M0 code from 253 on gives weights
+// that may be infinite each on its own: there the products are summed one by one.
+template <class Isa, WeightFormat kFormat>
+[[gnu::noinline]] void add_odd_block(const uint8_t* scales, const uint8_t* codes, const int32_t* x,
+                                     float unit, float* acc) {
   constexpr int64_t kBlock = scale_block(kFormat);
-  const float unit = load_f32(record + Record::kScale);
-  int32_t x[kBlock];
-  for (int64_t k = 0; k < kBlock; ++k) x[k] = Record::value(record, k);
   for (int64_t lane = 0; lane < layouts::kPanelRows; ++lane) {
     const auto code = [&](int64_t k) {
       const layouts::NibblePosition at = layouts::panel_tile_position(lane, k);

@@ -33,7 +33,7 @@ struct IntegerLayout {
     return round_up(num_blocks * digit_record_bytes(format, planes), 64);
   }
   int64_t row_bytes() const {
-    return digit_bytes() + round_up(num_blocks * word_record_bytes(format, planes), 64);
+    return digit_bytes() + round_up(num_blocks * word_block_bytes(format, planes), 64);
   }
 };
 

@@ -102,37 +102,62 @@ OCTET_INLINE void add_words(const int16_t (*weights)[16], const uint8_t* const (
   }
 }
 
-// Of the high words, where a row has them.
-template <WeightFormat kFormat, int kPlanes>
-[[gnu::noinline]] void add_high_words(const int16_t (*weights)[16], const uint8_t* record,
-                                      __m256i (&sums)[kHalves]) {
-  using Record = WordRecord<scale_block(kFormat), kPlanes>;
-  const uint8_t* const x[1] = {record};
-  __m256i high[1][kHalves] = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
-  add_words<kFormat, 1>(weights, x, Record::kHigh, high);
-  for (int half = 0; half < kHalves; ++half)
-    sums[half] = _mm256_add_epi32(sums[half], _mm256_slli_epi32(high[0][half], 16));
+// Adds the high words' part where a row of the tile has some.
+template <WeightFormat kFormat, int kRows>
+OCTET_INLINE void add_high_words(const int16_t (*weights)[16], const uint8_t* const (&high)[kRows],
+                                 int64_t at, __m256i (&sums)[kRows][kHalves]) {
+  __m256i part[kRows][kHalves];
+  OCTET_UNROLL
+  for (int row = 0; row < kRows; ++row) part[row][0] = part[row][1] = _mm256_setzero_si256();
+  add_words<kFormat, kRows>(weights, high, at, part);
+  OCTET_UNROLL
+  for (int row = 0; row < kRows; ++row) {
+    OCTET_UNROLL
+    for (int half = 0; half < kHalves; ++half)
+      sums[row][half] = _mm256_add_epi32(sums[row][half], _mm256_slli_epi32(part[row][half], 16));
+  }
 }
 
-// `count` blocks times kRows rows into out [kRows][16].
+// A group's blocks of a row: records and high words.
+struct RowGroup {
+  const uint8_t *records, *high;
+};
+template <class Record>
+OCTET_INLINE RowGroup row_group(const uint8_t* row, int64_t num_blocks, int64_t first) {
+  return {row + first * Record::kBytes,
+          row + num_blocks * Record::kBytes + first * Record::kHighBytes};
+}
+
+// Which blocks of a panel.
+struct Blocks {
+  int64_t num_blocks, first, count;  // of the panel; the group's
+};
+
+// A group times kRows rows into out [kRows][16].
 template <WeightFormat kFormat, int kPlanes, int kRows>
-void add_rows(const Decoded<kFormat>& weights, int64_t count, const uint8_t* const* rows,
-              int64_t at, float* out) {
+void add_rows(const Decoded<kFormat>& weights, Blocks blocks, const uint8_t* const* rows,
+              float* out) {
   using Record = WordRecord<scale_block(kFormat), kPlanes>;
-  const uint8_t* x[kRows];
-  for (int row = 0; row < kRows; ++row) x[row] = rows[row] + at;
-  for (int64_t b = 0; b < count; ++b) {
+  const uint8_t *x[kRows], *high[kRows];
+  for (int row = 0; row < kRows; ++row) {
+    const RowGroup group = row_group<Record>(rows[row], blocks.num_blocks, blocks.first);
+    x[row] = group.records;
+    high[row] = group.high;
+  }
+  for (int64_t b = 0; b < blocks.count; ++b) {
     __m256i sums[kRows][kHalves];
     OCTET_UNROLL
     for (int row = 0; row < kRows; ++row)
       sums[row][0] = sums[row][1] = broadcast_word(x[row] + Record::kOffset);
     add_words<kFormat, kRows>(weights.words[b], x, 0, sums);
+    if constexpr (kPlanes == 3) {
+      uint8_t any = 0;
+      for (int row = 0; row < kRows; ++row) any |= x[row][Record::kHasHigh];
+      if (any != 0)
+        add_high_words<kFormat, kRows>(weights.words[b], high, b * Record::kHighBytes, sums);
+    }
     OCTET_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      if constexpr (kPlanes == 3) {
-        if (x[row][Record::kHasHigh] != 0)
-          add_high_words<kFormat, kPlanes>(weights.words[b], x[row], sums[row]);
-      }
       const __m256 unit = _mm256_set1_ps(digits::load_f32(x[row] + Record::kScale));
       OCTET_UNROLL
       for (int half = 0; half < kHalves; ++half) {
@@ -146,39 +171,52 @@ void add_rows(const Decoded<kFormat>& weights, int64_t count, const uint8_t* con
   }
 }
 
+// The same where a scale is not ordinary, from the panel itself.
+template <WeightFormat kFormat, int kPlanes>
+void add_odd_row(const uint8_t* scales, const uint8_t* codes, Blocks blocks, const uint8_t* row,
+                 float* out) {
+  constexpr int64_t kBlock = scale_block(kFormat);
+  using Record = WordRecord<kBlock, kPlanes>;
+  RowGroup group = row_group<Record>(row, blocks.num_blocks, blocks.first);
+  for (int64_t b = 0; b < blocks.count; ++b) {
+    int32_t x[kBlock];
+    for (int64_t k = 0; k < kBlock; ++k) x[k] = Record::value(group.records, group.high, k);
+    digits::add_odd_block<Decoded<kFormat>, kFormat>(
+        scales + b * layouts::kPanelRows, codes + b * layouts::panel_tile_bytes(kFormat), x,
+        digits::load_f32(group.records + Record::kScale), out);
+    group.records += Record::kBytes;
+    group.high += Record::kHighBytes;
+  }
+}
+
 template <WeightFormat kFormat, int kPlanes>
 void dot(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* x, int num_rows,
          const Ahead& ahead, float* out) {
-  using Record = WordRecord<scale_block(kFormat), kPlanes>;
-  constexpr void (*kByRows[kTileRows])(const Decoded<kFormat>&, int64_t, const uint8_t* const*,
-                                       int64_t, float*) = {
+  constexpr void (*kByRows[kTileRows])(const Decoded<kFormat>&, Blocks, const uint8_t* const*,
+                                       float*) = {
       add_rows<kFormat, kPlanes, 1>, add_rows<kFormat, kPlanes, 2>, add_rows<kFormat, kPlanes, 3>,
       add_rows<kFormat, kPlanes, 4>};
   const int tiles = static_cast<int>(ceil_div(num_rows, kTileRows));
   std::memset(out, 0, static_cast<size_t>(num_rows * layouts::kPanelRows) * sizeof(float));
   Decoded<kFormat> weights;
   for (int64_t first = 0; first < num_blocks; first += layouts::kPanelGroup) {
-    const int64_t count = std::min(layouts::kPanelGroup, num_blocks - first);
-    const uint8_t* const codes = panel + count * layouts::kPanelRows;
-    const int64_t bytes = layouts::panel_payload_bytes(kFormat, count);
-    const int64_t at = first * Record::kBytes;
+    const Blocks blocks{num_blocks, first, std::min(layouts::kPanelGroup, num_blocks - first)};
+    const uint8_t* const codes = panel + blocks.count * layouts::kPanelRows;
+    const int64_t bytes = layouts::panel_payload_bytes(kFormat, blocks.count);
     digits::prefetch(panel, bytes, ahead);
-    if (are_ordinary<kFormat>(panel, count * layouts::kPanelRows)) {
-      for (int64_t b = 0; b < count; ++b)
+    if (are_ordinary<kFormat>(panel, blocks.count * layouts::kPanelRows)) {
+      for (int64_t b = 0; b < blocks.count; ++b)
         decode_block<kFormat>(panel + b * layouts::kPanelRows,
                               codes + b * layouts::panel_tile_bytes(kFormat), b, weights);
       for (int tile = 0; tile < tiles; ++tile) {
         const int row = num_rows * tile / tiles;
         const int rows = num_rows * (tile + 1) / tiles - row;
-        kByRows[rows - 1](weights, count, x + row, at, out + row * layouts::kPanelRows);
+        kByRows[rows - 1](weights, blocks, x + row, out + row * layouts::kPanelRows);
       }
     } else {
-      for (int64_t b = 0; b < count; ++b) {
-        for (int row = 0; row < num_rows; ++row)
-          digits::add_odd_block<Decoded<kFormat>, kFormat, Record>(
-              panel + b * layouts::kPanelRows, codes + b * layouts::panel_tile_bytes(kFormat),
-              x[row] + at + b * Record::kBytes, out + row * layouts::kPanelRows);
-      }
+      for (int row = 0; row < num_rows; ++row)
+        add_odd_row<kFormat, kPlanes>(panel, codes, blocks, x[row],
+                                      out + row * layouts::kPanelRows);
     }
     panel += bytes;
   }
@@ -187,9 +225,12 @@ void dot(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* x, int 
 template <WeightFormat kFormat, int kPlanes>
 bool encode(const float* x, int64_t num_blocks, uint8_t* out) {
   constexpr int64_t kBlock = scale_block(kFormat);
+  using Record = WordRecord<kBlock, kPlanes>;
+  uint8_t* high = out + num_blocks * Record::kBytes;
   for (int64_t b = 0; b < num_blocks; ++b) {
-    if (!digits::encode_word_block<kFormat, kPlanes>(x + b * kBlock, out)) return false;
-    out += WordRecord<kBlock, kPlanes>::kBytes;
+    if (!digits::encode_word_block<kFormat, kPlanes>(x + b * kBlock, out, high)) return false;
+    out += Record::kBytes;
+    high += Record::kHighBytes;
   }
   return true;
 }

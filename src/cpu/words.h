@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations as 16-bit words: the integers of digits.h for kernels that multiply words. Same numbers, same sums.
 //
+//   row = the records of its blocks, and with three planes the high words of its blocks
 //   record of a block of G numbers, little-endian
 //     G words, in each four of elements 0, 2, 1, 3         A, or its low word (then A = 2^16 high + low, both signed)
 //     [f32 scale][i32 offset]                              as in digits.h
-//     [u32 has_high][G high words, in the same order]      records of three planes only; zeros where it has none
+//     [u32 has_high]                                       three planes only
+//   high words of a block
+//     G words in the same order                            zeros where it has none
+//
+// High words stand apart because few blocks need them: a row of many is read from second-level cache.
 //
 // The order is that of a panel's bytes: a lane's even bytes are one vector of pairs, its odd bytes another.
 #pragma once
@@ -22,29 +27,29 @@ struct WordRecord {
   static constexpr int64_t kScale = 2 * kBlock;
   static constexpr int64_t kOffset = kScale + 4;
   static constexpr int64_t kHasHigh = kOffset + 4;
-  static constexpr int64_t kHigh = kHasHigh + 4;
-  static constexpr int64_t kBytes = kPlanes == 3 ? kHigh + 2 * kBlock : kHasHigh;
+  static constexpr int64_t kBytes = kPlanes == 3 ? kHasHigh + 4 : kHasHigh;
+  static constexpr int64_t kHighBytes = kPlanes == 3 ? 2 * kBlock : 0;
   // Which word element k is.
   static constexpr int64_t word(int64_t k) { return k / 4 * 4 + k % 2 * 2 + k / 2 % 2; }
-  static int32_t value(const uint8_t* record, int64_t k) {
+  static int32_t value(const uint8_t* record, const uint8_t* high_words, int64_t k) {
     int16_t low, high = 0;
     std::memcpy(&low, record + 2 * word(k), sizeof low);
-    if constexpr (kPlanes == 3) std::memcpy(&high, record + kHigh + 2 * word(k), sizeof high);
+    if constexpr (kPlanes == 3) std::memcpy(&high, high_words + 2 * word(k), sizeof high);
     return 65536 * high + low;
   }
 };
-constexpr int64_t word_record_bytes(WeightFormat format, int planes) {
+// Of a block: its record and its high words.
+constexpr int64_t word_block_bytes(WeightFormat format, int planes) {
   const int64_t block = scale_block(format);
   return planes == 3 ? 4 * block + 12 : 2 * block + 8;
 }
-static_assert(WordRecord<kMxBlock, 2>::kBytes == word_record_bytes(WeightFormat::kMxfp4, 2));
-static_assert(WordRecord<kNvBlock, 3>::kBytes == word_record_bytes(WeightFormat::kNvfp4, 3));
 
 namespace digits {
 
-// The record of one block; false if it has none.
+// The record and the high words of one block; false if it has none.
 template <WeightFormat kFormat, int kPlanes>
-[[gnu::always_inline]] inline bool encode_word_block(const float* v, uint8_t* record) {
+[[gnu::always_inline]] inline bool encode_word_block(const float* v, uint8_t* record,
+                                                     uint8_t* high_words) {
   constexpr int64_t kBlock = scale_block(kFormat);
   using Record = WordRecord<kBlock, kPlanes>;
   static_assert(Record::kScale == DigitRecord<kBlock, kPlanes>::kScale);
@@ -61,7 +66,7 @@ template <WeightFormat kFormat, int kPlanes>
   if constexpr (kPlanes == 3) {
     const uint32_t flag = a.has_third ? 1 : 0;
     std::memcpy(record + Record::kHasHigh, &flag, sizeof flag);
-    std::memcpy(record + Record::kHigh, high, sizeof high);
+    std::memcpy(high_words, high, sizeof high);
   }
   return true;
 }
