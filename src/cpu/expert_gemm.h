@@ -58,9 +58,10 @@ inline int64_t rows_together(const ProductArgs& args, const ExpertRun& run, int6
   const Hold hold = args.hold[row];
   if (hold == Hold::kExact) return 1;
   const int64_t most = hold == Hold::kIntegers ? integer_dot(args, run).most_rows : kMaxDotRows;
-  const int64_t end = run.first + run.count;
+  const int64_t left = run.first + run.count - row;
+  const int64_t even = ceil_div(left, ceil_div(left, most));  // each call decodes the weights anew
   int64_t count = 1;
-  while (count < most && row + count < end && args.hold[row + count] == hold) ++count;
+  while (count < even && args.hold[row + count] == hold) ++count;
   return count;
 }
 
