@@ -10,8 +10,7 @@ void down(const ProductArgs& args, int64_t hidden, Bf16* const* y, Executor& exe
                         sizes.down_blocks, kUnitPanels};
   stream_panels(
       args, product, executor,
-      [&](const ExpertRun& run, const Panel& panel, int64_t p) {
-        const ExpertParams params = args.weights->params(run.expert);
+      [&](const ExpertRun& run, const ExpertParams& params, const Panel& panel, int64_t p) {
         const int64_t col = p * layouts::kPanelRows;
         const int64_t count = std::min(layouts::kPanelRows, hidden - col);
         LaneBiases bias;

@@ -118,7 +118,8 @@ struct Product {
   int64_t units() const { return ceil_div(panels, unit_panels); }  // of an expert
 };
 
-// fn(run, panel, number of the panel) for each panel of each run, then done(run, first panel, end) for each unit.
+// fn(run, its expert's parameters, panel, number of the panel) for each panel of each run, then done(run, first panel, end)
+// for each unit.
 template <class Fn, class Done>
 void stream_panels(const ProductArgs& args, const Product& product, Executor& executor,
                    const Fn& fn, const Done& done) {
@@ -133,6 +134,7 @@ void stream_panels(const ProductArgs& args, const Product& product, Executor& ex
                      const ExpertRun& run = run_of(unit);
                      const int64_t first = first_panel(unit);
                      const int64_t end = std::min(first + product.unit_panels, product.panels);
+                     const ExpertParams params = args.weights->params(run.expert);
                      uint8_t* const scratch = panel_scratch(args, worker);
                      const auto panel = [&](int64_t u, int64_t p) {
                        return (args.weights->*product.panel)(run_of(u).expert, p, scratch);
@@ -144,7 +146,7 @@ void stream_panels(const ProductArgs& args, const Product& product, Executor& ex
                      }
                      for (int64_t p = first; p < end; ++p) {
                        at.data = panel(unit, p);
-                       fn(run, at, p);
+                       fn(run, params, at, p);
                      }
                      done(run, first, end);
                    });
@@ -152,11 +154,12 @@ void stream_panels(const ProductArgs& args, const Product& product, Executor& ex
 
 // Biases of lanes, in binary32; null if there are none. `from` counts outputs from `first` on.
 struct LaneBiases {
-  float values[layouts::kPanelRows] = {};
+  float values[layouts::kPanelRows];
   const float* load(const layouts::BiasView& from, int64_t first, int64_t count) {
     if (from.data == nullptr) return nullptr;
     for (int64_t i = 0; i < count; ++i)
       values[i] = formats::bf16_to_f32(from.data[(first + i) * from.stride]);
+    std::fill(values + count, std::end(values), 0.0F);
     return values;
   }
 };
@@ -177,8 +180,7 @@ void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& execut
                         sizes.gate_up_panel_bytes(), sizes.gate_up_blocks, kMxBlock / kPanelCols};
   stream_panels(
       args, product, executor,
-      [&](const ExpertRun& run, const Panel& panel, int64_t p) {
-        const ExpertParams params = args.weights->params(run.expert);
+      [&](const ExpertRun& run, const ExpertParams& params, const Panel& panel, int64_t p) {
         const int64_t col = p * kPanelCols;
         const int64_t count = std::min(kPanelCols, hidden.intermediate - col);
         LaneBiases gate_bias, up_bias;
