@@ -162,6 +162,23 @@ typedef enum octet_precision {
   OCTET_PRECISION_EXACT = 1
 } octet_precision;
 
+/* Memory of a loaded layer's own: what its panels lie in, unless they are read in a mapped packed file. */
+typedef enum octet_pages {
+  OCTET_PAGES_HUGE = 0, /* 2 MB pages where the system has any to give: 6-7 % faster at one row */
+  OCTET_PAGES_SMALL = 1
+} octet_pages;
+
+typedef enum octet_numa {
+  OCTET_NUMA_FIRST_TOUCH = 0, /* each page on the node of the executor's thread that fills it */
+  OCTET_NUMA_INTERLEAVE = 1   /* page by page over all nodes that the process may use */
+} octet_numa;
+
+typedef enum octet_packed_use {
+  OCTET_PACKED_MMAP =
+      0, /* read where the file is mapped: shared with other processes, loaded at once */
+  OCTET_PACKED_COPY = 1 /* copied into memory of the layer's own */
+} octet_packed_use;
+
 typedef enum octet_weight_format { OCTET_MXFP4 = 0, OCTET_NVFP4 = 1 } octet_weight_format;
 
 typedef struct octet_load_options {
@@ -180,16 +197,22 @@ typedef struct octet_load_options {
   /* Told now and then, on the calling thread, in bytes; NULL: nobody. */
   void (*progress)(void* context, int64_t done, int64_t total);
   void* progress_context;
+  /* Of the layer's own memory; what is not 0 is refused where the layer has none: a mapped packed file, the reference kernel.
+   * OCTET_IO: the system refuses to interleave. */
+  int32_t pages;    /* octet_pages */
+  int32_t numa;     /* octet_numa */
+  int32_t packed;   /* octet_packed_use; other checkpoints are always copied */
+  int32_t reserved; /* 0 */
 } octet_load_options;
 #define OCTET_LOAD_OPTIONS_INIT                                                                  \
   {                                                                                              \
     sizeof(octet_load_options), 0, 1, 0, 1, OCTET_ACTIVATIONS_DEFAULT, OCTET_PRECISION_FAST, -1, \
-        NULL, NULL, NULL, NULL                                                                   \
+        NULL, NULL, NULL, NULL, OCTET_PAGES_HUGE, OCTET_NUMA_FIRST_TOUCH, OCTET_PACKED_MMAP, 0   \
   }
 
 /* Loads the layer with the model's own index `layer_index` (octet_model_layer_index) into the order in which its kernel reads
- * it; takes at most 1.05 times the bytes of the scale blocks that the slice touches (docs/formats.md). A packed file stays mapped and nothing is copied. `options` NULL: the
- * defaults. *out: the layer, freed by octet_layer_free; the model may be closed before it. */
+ * it; takes at most 1.05 times the bytes of the scale blocks that the slice touches (docs/formats.md). A packed file stays mapped and nothing is copied, unless the options
+ * say so. `options` NULL: the defaults. *out: the layer, freed by octet_layer_free; the model may be closed before it. */
 OCTET_API octet_status octet_layer_load(const octet_model* model, int64_t layer_index,
                                         const octet_load_options* options,
                                         const octet_executor* executor, octet_layer** out);

@@ -23,6 +23,9 @@ static_assert(
     static_cast<int>(Dtype::kUe8m0) == OCTET_F8_E8M0 &&
     static_cast<int>(Dtype::kBool) == OCTET_BOOL);
 static_assert(sizeof(octet_bf16) == sizeof(Bf16));
+static_assert(static_cast<int>(dispatch::Pages::kSmall) == OCTET_PAGES_SMALL &&
+              static_cast<int>(dispatch::Numa::kInterleave) == OCTET_NUMA_INTERLEAVE &&
+              static_cast<int>(dispatch::PackedUse::kCopy) == OCTET_PACKED_COPY);
 
 constexpr int64_t kAddressSpace = int64_t{1} << 57;  // bytes
 constexpr int64_t kMostColumns = std::numeric_limits<int32_t>::max();
@@ -182,6 +185,16 @@ Result<dispatch::LayerOptions> to_layer_options(const char* backend, const char*
   OCTET_ASSIGN_OR_RETURN(options.backend, to_backend(backend));
   if (kernel != nullptr) options.kernel = kernel;
   return options;
+}
+
+Result<dispatch::MemoryOptions> to_memory_options(const octet_load_options& options) {
+  OCTET_RETURN_IF_ERROR(check_enum("options.pages", options.pages, OCTET_PAGES_SMALL));
+  OCTET_RETURN_IF_ERROR(check_enum("options.numa", options.numa, OCTET_NUMA_INTERLEAVE));
+  OCTET_RETURN_IF_ERROR(check_enum("options.packed", options.packed, OCTET_PACKED_COPY));
+  OCTET_RETURN_IF_ERROR(check_enum("options.reserved", options.reserved, 0));
+  return dispatch::MemoryOptions{static_cast<dispatch::Pages>(options.pages),
+                                 static_cast<dispatch::Numa>(options.numa),
+                                 static_cast<dispatch::PackedUse>(options.packed)};
 }
 
 Result<checkpoint::LoadOptions> to_load_options(const octet_load_options& options) {

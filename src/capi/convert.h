@@ -41,6 +41,7 @@ Result<dispatch::Settings> to_settings(const octet_setting* settings, size_t cou
 // NULL: auto.
 Result<Backend> to_backend(const char* name);
 Result<dispatch::LayerOptions> to_layer_options(const char* backend, const char* kernel);
+Result<dispatch::MemoryOptions> to_memory_options(const octet_load_options& options);
 Result<checkpoint::LoadOptions> to_load_options(const octet_load_options& options);
 Result<dispatch::PreparedBinding> to_binding(const octet_prepared_weights& weights);
 Result<dispatch::LayerCall> to_layer_call(const octet_call& call);

@@ -3,6 +3,7 @@
 #include "octet/octet.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
 #include <limits>
@@ -160,11 +161,12 @@ octet_status octet_layer_load(const octet_model* model, int64_t layer_index,
     OCTET_RETURN_IF_ERROR(CallbackExecutor::check(executor));
     octet_load_options given = OCTET_LOAD_OPTIONS_INIT;
     if (options != nullptr) {
-      OCTET_ASSIGN_OR_RETURN(given, read_struct(options, sizeof(given), "options"));
+      constexpr size_t kFirstBytes = offsetof(octet_load_options, pages);
+      OCTET_ASSIGN_OR_RETURN(given, read_struct(options, kFirstBytes, "options"));
     }
     OCTET_ASSIGN_OR_RETURN(const auto load, octet::capi::to_load_options(given));
-    OCTET_ASSIGN_OR_RETURN(const auto choice,
-                           octet::capi::to_layer_options(given.backend, given.kernel));
+    OCTET_ASSIGN_OR_RETURN(auto choice, octet::capi::to_layer_options(given.backend, given.kernel));
+    OCTET_ASSIGN_OR_RETURN(choice.memory, octet::capi::to_memory_options(given));
     OCTET_ASSIGN_OR_RETURN(const auto tensors, model->model.layer(layer_index, load));
     CallbackExecutor threads(executor);
     OCTET_ASSIGN_OR_RETURN(

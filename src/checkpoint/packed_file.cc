@@ -30,6 +30,7 @@ class LayerReader {
       : file_(file), index_(index), packed_(packed) {
     layer_.spec = packed.spec;
     layer_.keep = file.file();
+    layer_.files = {file.file()->bytes()};
     layer_.experts.assign(static_cast<size_t>(packed.spec.local_experts), packed_expert(packed));
   }
 

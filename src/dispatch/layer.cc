@@ -114,8 +114,9 @@ Result<Layer> Layer::load(const checkpoint::LayerTensors& tensors, const LayerOp
   impl->expert_bytes = tensors.expert_bytes();
   own_gate(tensors.gate, *impl);
   if (!impl->is_reference()) {
-    OCTET_RETURN_IF_ERROR(load_panels(tensors, executor, progress, *impl));
+    OCTET_RETURN_IF_ERROR(load_panels(tensors, options.memory, executor, progress, *impl));
   } else {
+    OCTET_RETURN_IF_ERROR(check_no_memory(options.memory, impl->selection.kernel->name));
     impl->experts = tensors.experts;
     impl->keep = tensors.keep;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layer object: weights bound or loaded once, then calls from any thread, each with a workspace of its own.
 //
-//   load(checkpoint tensors)  copies them into panels (1.0 x their bytes; a packed file is mapped as it is)
+//   load(checkpoint tensors)  copies them into panels (1.0 x their bytes; a packed file is mapped as it is, or copied)
 //   bind(prepared tensors)    keeps the caller's pointers; values may change between calls, addresses may not
 //   run(args, executor)       router ──► experts ──► finalize, or the unfinalized rows
 //
@@ -20,6 +20,7 @@
 #include "core/shape.h"
 #include "core/tensor.h"
 #include "cpu/experts.h"
+#include "dispatch/panel_memory.h"
 #include "dispatch/select.h"
 #include "layouts/prepared.h"
 #include "octet/status.hpp"
@@ -30,6 +31,8 @@ struct LayerOptions {
   Backend backend = Backend::kAuto;
   std::string kernel = {};  // forces one of the table; empty: the best
   bool rows = false;  // calls will want rows or intermediates, which the reference does not have
+  MemoryOptions memory =
+      {};  // of panels of the layer's own; another than the default is refused without such
 };
 
 // What load() asks the table of kernels.
@@ -63,8 +66,9 @@ struct LayerCall {
 
 class Layer {
  public:
-  // `tensors.keep` is held only by a packed layer and by the reference; others are copied, and the pages of `tensors.files` are
-  // given back as it goes. `progress` is called by this thread, in bytes.
+  // `tensors.keep` is held only by a mapped packed layer and by the reference; others are copied, and the pages of
+  // `tensors.files` are given back as it goes. The executor's threads pack, each from a piece of its own: by first touch the
+  // panels lie spread over the nodes of those threads. `progress` is called by this thread, in bytes.
   static Result<Layer> load(const checkpoint::LayerTensors& tensors, const LayerOptions& options,
                             Executor& executor, const Progress& progress = {});
   static Result<Layer> bind(const PreparedBinding& binding, const LayerOptions& options);

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/model.h"
@@ -12,14 +12,10 @@
 #include "cpu/experts.h"
 #include "cpu/panel_dot.h"
 #include "dispatch/layer.h"
+#include "dispatch/panel_memory.h"
 #include "layouts/expert_weights.h"
 
 namespace octet::dispatch {
-
-struct FreeMemory {
-  void operator()(uint8_t* p) const { std::free(p); }
-};
-using PanelMemory = std::unique_ptr<uint8_t[], FreeMemory>;
 
 // A CPU kernel reads `source`, the reference `experts`; the other one is empty.
 struct LayerData {
@@ -44,9 +40,12 @@ struct LayerData {
   }
 };
 
-// Fills `source` with panels packed from `tensors` by all threads, or lying in its packed file.
-Status load_panels(const checkpoint::LayerTensors& tensors, Executor& executor,
-                   const Progress& progress, LayerData& layer);
+// For a layer without panels of its own: whether nothing is asked of them.
+Status check_no_memory(const MemoryOptions& memory, std::string_view what);
+
+// Fills `source` with panels packed from `tensors` or copied from its packed file by all threads, or lying in that file.
+Status load_panels(const checkpoint::LayerTensors& tensors, const MemoryOptions& memory,
+                   Executor& executor, const Progress& progress, LayerData& layer);
 
 // The parts of Layer::run.
 int64_t layer_workspace_bytes(const LayerData& layer, int64_t tokens, int64_t top_k,

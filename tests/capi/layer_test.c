@@ -146,6 +146,7 @@ static void test_trace(const octet_layer* layer) {
 
 struct worker {
   const octet_layer* layer;
+  const octet_executor* executor;
   const struct outputs* want;
 };
 
@@ -154,18 +155,29 @@ static void* run_often(void* pointer) {
   for (int i = 0; i < 20; ++i) {
     struct outputs got;
     const octet_call call = make_call(&got);
-    CHECK_OK(run(w->layer, &call, NULL));
+    CHECK_OK(run(w->layer, &call, w->executor));
     CHECK(memcmp(got.y, w->want->y, sizeof got.y) == 0);
   }
   return NULL;
 }
 
+/* Calls that overlap: on the thread that made them, on one pool, on executors of the caller's. */
 static void test_concurrent_calls(const octet_layer* layer, const struct outputs* want) {
-  struct worker worker = {layer, want};
-  pthread_t thread;
-  CHECK(pthread_create(&thread, NULL, run_often, &worker) == 0);
-  run_often(&worker);
-  pthread_join(thread, NULL);
+  octet_pool* pool = NULL;
+  int calls[2] = {0, 0};
+  const octet_executor own[2] = {counting_executor(&calls[0]), counting_executor(&calls[1])};
+  CHECK_OK(octet_pool_create(3, &pool));
+  for (int i = 0; i < 3; ++i) {
+    struct worker here = {layer, NULL, want}, there = {layer, NULL, want};
+    pthread_t thread;
+    if (i == 1) here.executor = there.executor = octet_pool_executor(pool);
+    if (i == 2) here.executor = &own[0], there.executor = &own[1];
+    CHECK(pthread_create(&thread, NULL, run_often, &there) == 0);
+    run_often(&here);
+    pthread_join(thread, NULL);
+  }
+  CHECK(calls[0] > 0 && calls[1] > 0);
+  octet_pool_destroy(pool);
 }
 
 static void test_refused_calls(const octet_layer* layer) {

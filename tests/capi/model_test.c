@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a checkpoint and loading a layer: what is found, what is refused. CHECKPOINT: deepseek-v4.1-flash made small
  * (examples/CMakeLists.txt): one layer, H 128, I 64, 8 experts, k 6. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +19,22 @@ static octet_status load(const octet_model* model, octet_load_options options) {
 static void test_refused_options(const octet_model* model) {
   const octet_load_options good = OCTET_LOAD_OPTIONS_INIT;
   octet_load_options o = good;
-  o.struct_size = sizeof o - 1;
+  o.struct_size = offsetof(octet_load_options, pages) - 1; /* below the first version */
   CHECK_REFUSED(load(model, o), OCTET_INVALID_ARGUMENT, "options.struct_size");
   o = good, o.activations = 3;
   CHECK_REFUSED(load(model, o), OCTET_INVALID_ARGUMENT, "options.activations 3");
   o = good, o.precision = -1;
   CHECK_REFUSED(load(model, o), OCTET_INVALID_ARGUMENT, "options.precision -1");
+  o = good, o.pages = 2;
+  CHECK_REFUSED(load(model, o), OCTET_INVALID_ARGUMENT, "options.pages 2, want 0 ... 1");
+  o = good, o.numa = -1;
+  CHECK_REFUSED(load(model, o), OCTET_INVALID_ARGUMENT, "options.numa -1, want 0 ... 1");
+  o = good, o.packed = 2;
+  CHECK_REFUSED(load(model, o), OCTET_INVALID_ARGUMENT, "options.packed 2, want 0 ... 1");
+  o = good, o.reserved = 1;
+  CHECK_REFUSED(load(model, o), OCTET_INVALID_ARGUMENT, "options.reserved 1");
+  o = good, o.pages = OCTET_PAGES_SMALL, o.backend = "reference";
+  CHECK_REFUSED(load(model, o), OCTET_INVALID_ARGUMENT, "no memory of its own");
   o = good, o.backend = "gpu";
   CHECK_REFUSED(load(model, o), OCTET_MISUSE, "gpu");
   o = good, o.kernel = "experts_none";
@@ -51,6 +62,36 @@ static void test_newer_options(const octet_model* model) {
   CHECK_REFUSED(octet_layer_load(model, 0, &newer.known, NULL, &layer), OCTET_INVALID_ARGUMENT,
                 "this library knows");
   CHECK(layer == NULL);
+}
+
+/* A caller of the first version, which had no pages: what stands behind its struct is not read. */
+static void test_older_options(const octet_model* model) {
+  octet_load_options older = OCTET_LOAD_OPTIONS_INIT;
+  octet_layer* layer = NULL;
+  older.struct_size = offsetof(octet_load_options, pages);
+  older.pages = older.numa = older.packed = older.reserved = -1;
+  CHECK_OK(octet_layer_load(model, 0, &older, NULL, &layer));
+  octet_layer_free(layer);
+}
+
+/* Memory of the layer's own, in every way that there is. */
+static void test_memory_options(const octet_model* model) {
+  for (int i = 0; i < 8; ++i) {
+    octet_load_options options = OCTET_LOAD_OPTIONS_INIT;
+    octet_layer_info info = OCTET_LAYER_INFO_INIT;
+    octet_layer* layer = NULL;
+    octet_status status;
+    options.pages = i & 1, options.numa = i >> 1 & 1, options.packed = i >> 2;
+    status = octet_layer_load(model, 0, &options, NULL, &layer);
+    if (options.numa == OCTET_NUMA_INTERLEAVE && status == OCTET_IO) {
+      CHECK(layer == NULL && strstr(octet_last_error(), "numa") != NULL);
+      continue; /* a container may forbid it */
+    }
+    CHECK_OK(status);
+    CHECK_OK(octet_layer_get_info(layer, &info));
+    CHECK(info.resident_bytes >= info.weight_bytes);
+    octet_layer_free(layer);
+  }
 }
 
 struct progress {
@@ -138,6 +179,8 @@ void test_model(const char* checkpoint) {
   CHECK_REFUSED(octet_layer_load(model, 0, NULL, NULL, NULL), OCTET_INVALID_ARGUMENT, "out is");
   test_refused_options(model);
   test_newer_options(model);
+  test_older_options(model);
+  test_memory_options(model);
   test_info(model);
   test_explain(model);
   octet_model_close(model);

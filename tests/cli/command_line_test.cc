@@ -61,6 +61,12 @@ TEST(CommandLine, MistypedNamesGetTheNearest) {
   expect_misuse({"bench", "--shape", "v4.1-tp3"}, {"did you mean v4.1-tp4?"});
   expect_misuse({"explain", "--activations", "mxfp9"}, {"did you mean mxfp8?"});
   expect_misuse({"explain", "model", "--layer", "0", "--hidden", "64"}, {"one of them"});
+  expect_misuse({"bench", "--shape", "v4.1-tp4", "--pages", "large"},
+                {"--pages: found 'large', want one of huge, small"});
+  expect_misuse({"bench", "--shape", "v4.1-tp4", "--numa", "interleaved"},
+                {"want one of first-touch, interleave, did you mean interleave?"});
+  expect_misuse({"bench", "--shape", "v4.1-tp4", "--packed", "map"},
+                {"want one of mmap, copy, did you mean mmap?"});
   expect_misuse({"explain", "--backend", "cqu"}, {"did you mean cpu?"});
   expect_misuse({"explain", "--kernel", "experts_bf16_mxfp4_avx"}, {"experts_bf16_mxfp4_avx2"});
 }

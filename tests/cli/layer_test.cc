@@ -150,6 +150,34 @@ TEST_F(Layer, APackedFileGivesTheCheckpointsBytes) {
   EXPECT_NE(refused.err.find(why), std::string::npos) << refused.err;
 }
 
+TEST_F(Layer, IsTheSameWhereverItsMemoryLies) {
+  const std::string packed = *folder_ / "packed_for_memory";
+  ASSERT_EQ(octet({"pack", model_, "--layer", "0", "--output", packed}).exit, 0);
+  const std::string want = bytes_of(result(x_).at("y"));
+  const std::vector<std::string> words[] = {{},
+                                            {"--pages", "huge"},
+                                            {"--pages", "small"},
+                                            {"--numa", "first-touch"},
+                                            {"--pages", "small", "--numa", "interleave"}};
+  for (std::vector<std::string> more : words) {
+    const bool spread = !more.empty() && more.back() == "interleave";
+    more.insert(more.end(), {"--packed", "copy"});
+    for (const std::string& model : {model_, packed}) {
+      const Finished f = run(model, x_, "y", more);
+      if (spread && f.err.find("the system refuses") != std::string::npos) continue;
+      ASSERT_EQ(f.exit, 0) << f.err;
+      EXPECT_EQ(bytes_of(load(*folder_ / "y").at("y")), want) << model;
+    }
+  }
+  EXPECT_EQ(octet({"check", packed, "--layer", "0", "--packed", "copy", "--pages", "small"}).exit,
+            0);
+  const Finished mapped = run(packed, x_, "none", {"--numa", "interleave"});
+  EXPECT_EQ(mapped.exit, 1);
+  EXPECT_NE(mapped.err.find("numa: found interleave, want first-touch: a mapped packed file"),
+            std::string::npos)
+      << mapped.err;
+}
+
 TEST_F(Layer, TheReferenceSaysBeforeItRunsThatItHasNoTrace) {
   const std::string why = "has y only, no rows and no intermediates";
   const Finished f = run(model_, x_, "none", {"--backend", "reference", "--trace"});
@@ -282,8 +310,11 @@ TEST_F(Layer, ReportsAreJson) {
   EXPECT_EQ(checked["ids_wrong"], 0);
   EXPECT_EQ(checked["weights_outside"], 0);
   EXPECT_EQ(checked["routing_ties"], 0);
-  const auto timed = expect_json({"bench", "--model", model_, "--layer", "0", "--rows", "1,2",
-                                  "--distinct", "6", "--repeats", "3", "--json"});
+  const auto timed =
+      expect_json({"bench", "--model", model_, "--layer", "0", "--rows", "1,2", "--distinct", "6",
+                   "--repeats", "3", "--pages", "small", "--json"});
+  EXPECT_EQ(timed["pages"], "small");
+  EXPECT_EQ(timed["numa"], "first-touch");
   ASSERT_EQ(timed["results"].size(), 2U);
   EXPECT_EQ(timed["results"][1]["experts_read"], 6);
   EXPECT_EQ(timed["results"][1]["bytes"], 6 * 3 * (128 * 64 / 2 + 128 * 64 / 32));

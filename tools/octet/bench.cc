@@ -111,6 +111,7 @@ Result<Subject> make_subject(const BenchFlags& flags) {
 
 struct Measured {
   const dispatch::Layer& layer;
+  dispatch::MemoryOptions memory;
   int threads;
   double ceiling_gbs;
   std::vector<BenchRow> rows;
@@ -139,6 +140,8 @@ Json measured_json(const Measured& m) {
           {"device", device_name()},
           {"clock_mhz", clock_mhz()},
           {"threads", m.threads},
+          {"pages", name_of(m.memory.pages)},
+          {"numa", name_of(m.memory.numa)},
           {"read_ceiling_gbs", m.ceiling_gbs},
           {"git", kGitRevision},
           {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
@@ -174,7 +177,7 @@ Status bench(const BenchFlags& flags) {
                            dispatch::Layer::load(subject.tensors(), options, pool, bar.callback()));
   }
   Bench bench(subject.tensors(), layer, pool, {flags.distinct, flags.repeats, flags.seed});
-  Measured measured{layer, pool.num_threads(), 0, {}};
+  Measured measured{layer, options.memory, pool.num_threads(), 0, {}};
   for (const int64_t rows : flags.rows) {
     ProgressBar bar(count_text(rows, "row"));
     OCTET_ASSIGN_OR_RETURN(const BenchRow row, bench.run(rows, bar.callback()));
@@ -225,6 +228,7 @@ int bench_verb(const Args& args) {
   add_shard_flags(app, flags.layer_flags);
   app.add_option("--precision", flags.layer_flags.precision, "fast or exact");
   add_kernel_flags(app, flags.layer_flags);
+  add_memory_flags(app, flags.layer_flags);
   app.add_flag("--json", flags.json, "the report as JSON");
   if (const auto exit = parse(app, args)) return *exit;
   return finish(bench(flags), "bench");

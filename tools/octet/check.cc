@@ -260,6 +260,7 @@ int check_verb(const Args& args) {
   add_shard_flags(app, flags.layer_flags);
   add_numeric_flags(app, flags.layer_flags);
   add_kernel_flags(app, flags.layer_flags);
+  add_memory_flags(app, flags.layer_flags);
   app.add_flag("--json", flags.json, "the report as JSON");
   if (const auto exit = parse(app, args)) return *exit;
   return finish(check(flags), "check");

@@ -32,6 +32,32 @@ bool parse_int(std::string_view text, int64_t& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+// The one of `all` whose name is `name`.
+template <class T, size_t kCount>
+Result<T> value_from_name(std::string_view option, std::string_view name,
+                          const std::array<T, kCount>& all) {
+  std::array<std::string_view, kCount> names;
+  for (size_t i = 0; i < kCount; ++i) names[i] = name_of(all[i]);
+  OCTET_ASSIGN_OR_RETURN(const size_t i, find_name(option, name, names));
+  return all[i];
+}
+
+Result<dispatch::MemoryOptions> memory_options(const LayerFlags& flags) {
+  using dispatch::Numa;
+  using dispatch::PackedUse;
+  using dispatch::Pages;
+  dispatch::MemoryOptions options;
+  OCTET_ASSIGN_OR_RETURN(options.pages, value_from_name("--pages", flags.pages,
+                                                        std::array{Pages::kHuge, Pages::kSmall}));
+  OCTET_ASSIGN_OR_RETURN(
+      options.numa,
+      value_from_name("--numa", flags.numa, std::array{Numa::kFirstTouch, Numa::kInterleave}));
+  OCTET_ASSIGN_OR_RETURN(
+      options.packed,
+      value_from_name("--packed", flags.packed, std::array{PackedUse::kMmap, PackedUse::kCopy}));
+  return options;
+}
+
 struct Part {
   int64_t rank = 0, ranks = 1;
 };
@@ -91,18 +117,24 @@ void add_kernel_flags(CLI::App& app, LayerFlags& flags) {
   add_threads_flag(app, flags);
 }
 
+void add_memory_flags(CLI::App& app, LayerFlags& flags) {
+  app.add_option("--pages", flags.pages,
+                 "huge: the loaded weights in 2 MB pages where the system has any to give; small");
+  app.add_option("--numa", flags.numa,
+                 "first-touch: each page of the loaded weights on the node of the thread that\n"
+                 "fills it; interleave: page by page over all nodes");
+  app.add_option("--packed", flags.packed,
+                 "mmap: a packed file is read where it is mapped, shared with other processes;\n"
+                 "copy: loaded, so that --pages and --numa hold");
+}
+
 Result<Activations> activations_from_name(std::string_view name) {
-  constexpr std::array kAll = {Activations::kBf16, Activations::kMxfp8};
-  constexpr std::array kNames = {name_of(kAll[0]), name_of(kAll[1])};
-  OCTET_ASSIGN_OR_RETURN(const size_t i, find_name("--activations", name, kNames));
-  return kAll[i];
+  return value_from_name("--activations", name,
+                         std::array{Activations::kBf16, Activations::kMxfp8});
 }
 
 Result<WeightFormat> weights_from_name(std::string_view name) {
-  constexpr std::array kAll = {WeightFormat::kMxfp4, WeightFormat::kNvfp4};
-  constexpr std::array kNames = {name_of(kAll[0]), name_of(kAll[1])};
-  OCTET_ASSIGN_OR_RETURN(const size_t i, find_name("--weights", name, kNames));
-  return kAll[i];
+  return value_from_name("--weights", name, std::array{WeightFormat::kMxfp4, WeightFormat::kNvfp4});
 }
 
 Result<checkpoint::LoadOptions> load_options(const LayerFlags& flags) {
@@ -113,10 +145,9 @@ Result<checkpoint::LoadOptions> load_options(const LayerFlags& flags) {
   if (!flags.activations.empty()) {
     OCTET_ASSIGN_OR_RETURN(options.activations, activations_from_name(flags.activations));
   }
-  constexpr std::array kAll = {Precision::kFast, Precision::kExact};
-  constexpr std::array kNames = {name_of(kAll[0]), name_of(kAll[1])};
-  OCTET_ASSIGN_OR_RETURN(const size_t i, find_name("--precision", flags.precision, kNames));
-  options.precision = kAll[i];
+  OCTET_ASSIGN_OR_RETURN(options.precision,
+                         value_from_name("--precision", flags.precision,
+                                         std::array{Precision::kFast, Precision::kExact}));
   if (flags.image_sentinel_lo) {
     constexpr int64_t kMaxTokenId = std::numeric_limits<int32_t>::max();
     OCTET_RETURN_IF_ERROR(
@@ -137,6 +168,7 @@ Result<dispatch::LayerOptions> layer_options(const LayerFlags& flags) {
   }
   options.kernel = flags.kernel;
   options.rows = flags.trace;
+  OCTET_ASSIGN_OR_RETURN(options.memory, memory_options(flags));
   return options;
 }
 

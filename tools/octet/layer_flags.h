@@ -21,6 +21,7 @@ struct LayerFlags {
   std::string precision = "fast";
   std::string backend = "auto";
   std::string kernel;
+  std::string pages = "huge", numa = "first-touch", packed = "mmap";
   std::optional<int64_t> threads;
   std::optional<int64_t> image_sentinel_lo;
   bool trace = false;  // every intermediate is wanted
@@ -32,6 +33,7 @@ void add_numeric_flags(CLI::App& app, LayerFlags& flags);  // --precision --imag
 void add_backend_flag(CLI::App& app, LayerFlags& flags);   // --backend
 void add_threads_flag(CLI::App& app, LayerFlags& flags);   // --threads
 void add_kernel_flags(CLI::App& app, LayerFlags& flags);   // --backend --kernel --threads
+void add_memory_flags(CLI::App& app, LayerFlags& flags);   // --pages --numa --packed
 
 // What they mean. A number out of range is kInvalidArgument, a name that does not exist kMisuse.
 Result<checkpoint::LoadOptions> load_options(const LayerFlags& flags);

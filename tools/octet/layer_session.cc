@@ -76,8 +76,11 @@ Result<LayerSession> LayerSession::open(const std::filesystem::path& model, int6
 }
 
 Status LayerSession::load() {
-  if (!tensors_.packed && !tensors_.experts.empty() && options_.backend != Backend::kReference) {
-    const int64_t expert = layouts::panel_sizes(tensors_.experts.front()).expert_bytes();
+  const bool is_mapped = tensors_.packed && options_.memory.packed == dispatch::PackedUse::kMmap;
+  if (!is_mapped && !tensors_.experts.empty() && options_.backend != Backend::kReference) {
+    const layouts::PanelSizes sizes =
+        tensors_.packed ? tensors_.packed->sizes : layouts::panel_sizes(tensors_.experts.front());
+    const int64_t expert = sizes.expert_bytes();
     OCTET_RETURN_IF_ERROR(check_memory("loading the layer", spec().local_experts * expert));
   }
   const Stopwatch watch;

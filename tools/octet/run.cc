@@ -126,6 +126,7 @@ int run_verb(const Args& args) {
   add_shard_flags(app, flags.layer_flags);
   add_numeric_flags(app, flags.layer_flags);
   add_kernel_flags(app, flags.layer_flags);
+  add_memory_flags(app, flags.layer_flags);
   app.add_flag("--trace", flags.layer_flags.trace, "write every intermediate too");
   app.add_flag("--json", flags.json, "the report as JSON");
   if (const auto exit = parse(app, args)) return *exit;
