@@ -39,7 +39,7 @@ void panel_dot(benchmark::State& state, const cpu::PanelDot& dot, WeightFormat f
   const float* const row_pointers[cpu::kMaxDotRows] = {x.data(), x.data(), x.data(), x.data()};
   float out[cpu::kMaxDotRows * layouts::kPanelRows];
   for (auto _ : state) {
-    dot.for_format(format).dot(panel.as<uint8_t>(), num_blocks, row_pointers, rows, out);
+    dot.of(format, 2).floats.dot(panel.as<uint8_t>(), num_blocks, row_pointers, rows, out);
     benchmark::DoNotOptimize(out);
   }
   state.SetItemsProcessed(state.iterations() * kWidth * layouts::kPanelRows * rows);

@@ -24,6 +24,10 @@ endif()
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")  # assertions stay on: they cost nothing outside the inner loops
 
 set(OCTET_AVX2_FLAGS -O3 -mavx2 -mfma -mf16c)
+set(OCTET_AVX512_FLAGS ${OCTET_AVX2_FLAGS} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+set(OCTET_AVX512VNNI_FLAGS ${OCTET_AVX512_FLAGS} -mavx512vnni)
+set(OCTET_NEON_DOTPROD_FLAGS -O3 -march=armv8.2-a+dotprod)
+set(OCTET_NEON_I8MM_FLAGS -O3 -march=armv8.2-a+dotprod+i8mm)
 
 # What every target of ours is compiled with. No contraction: a product and a sum are one rounding only
 # where the source says fma, on every compiler and instruction set (semantics.md section 12, same bytes).

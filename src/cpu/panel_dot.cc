@@ -5,13 +5,14 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 namespace octet::cpu {
 
 #if defined(__x86_64__)
-
-const PanelDot kPanelDotAvx2{&kFloatDotsAvx2, &kDigitDotsAvx2, &kWordDotsAvx2};
 
 bool has_avx2() {
   static const bool has = [] {
@@ -24,10 +25,45 @@ bool has_avx2() {
   return has;
 }
 
+bool has_avx512() {
+  static const bool has = has_avx2() && __builtin_cpu_supports("avx512f") != 0 &&
+                          __builtin_cpu_supports("avx512bw") != 0 &&
+                          __builtin_cpu_supports("avx512dq") != 0 &&
+                          __builtin_cpu_supports("avx512vl") != 0;
+  return has;
+}
+
+bool has_avx512_vnni() {
+  static const bool has = has_avx512() && __builtin_cpu_supports("avx512vnni") != 0;
+  return has;
+}
+
+const PanelDot kPanelDotAvx512Vnni{&kFloatDotsAvx2, &kDigitDotsAvx512Vnni, nullptr};
+const PanelDot kPanelDotAvx512{&kFloatDotsAvx2, &kDigitDotsAvx512, nullptr};
+const PanelDot kPanelDotAvx2{&kFloatDotsAvx2, &kDigitDotsAvx2, &kWordDotsAvx2};
+
 #else
 
 bool has_avx2() { return false; }
-const PanelDot kPanelDotAvx2{};
+bool has_avx512() { return false; }
+bool has_avx512_vnni() { return false; }
+const PanelDot kPanelDotAvx512Vnni{}, kPanelDotAvx512{}, kPanelDotAvx2{};
+
+#endif
+
+#if defined(__aarch64__)
+
+bool has_neon_dotprod() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+bool has_neon_i8mm() { return has_neon_dotprod() && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0; }
+
+const PanelDot kPanelDotNeonI8mm{&kFloatDotsPortable, &kDigitDotsNeonI8mm, nullptr};
+const PanelDot kPanelDotNeonDotprod{&kFloatDotsPortable, &kDigitDotsNeonDotprod, nullptr};
+
+#else
+
+bool has_neon_dotprod() { return false; }
+bool has_neon_i8mm() { return false; }
+const PanelDot kPanelDotNeonI8mm{}, kPanelDotNeonDotprod{};
 
 #endif
 

@@ -64,7 +64,7 @@ struct Case {
     const float* pointers[kMaxDotRows] = {};
     for (int r = 0; r < rows; ++r) pointers[r] = x[static_cast<size_t>(first + r)].data();
     std::vector<float> out(kMaxDotRows * kPanelRows, std::nanf(""));
-    dot.for_format(format).dot(panel.data(), blocks, pointers, rows, out.data());
+    dot.of(format, 2).floats.dot(panel.data(), blocks, pointers, rows, out.data());
     out.resize(static_cast<size_t>(rows * kPanelRows));
     return out;
   }
@@ -233,7 +233,7 @@ TEST(PanelDot, ExactKeepsTheSmallestActivationsUnderLargeScales) {
       c.pack();
       const float* x = c.x[0].data();
       std::vector<float> got(kPanelRows, std::nanf(""));
-      dot->for_format(format).exact(c.panel.data(), 5, &x, 1, got.data());
+      dot->of(format, 2).floats.exact(c.panel.data(), 5, &x, 1, got.data());
       const double weight = mx ? 0x1p118 : 3.0 * 448.0;
       for (const float v : got) {
         EXPECT_EQ(static_cast<double>(v), 0x1p-144 * weight * static_cast<double>(c.width() - 1));

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels on digits of both AVX-512 sets share (digit_dot.h says what each part is).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <immintrin.h>
+
+#include "cpu/integer_dot.h"
+#include "cpu/unroll.h"
+
+namespace octet::cpu::avx512 {
+namespace {
+
+struct Lanes {
+  using Ints = __m512i;
+  using Floats = __m512;
+  static constexpr int kLanes = 16;
+  static constexpr int kVectors = 1;
+  static constexpr int kPlanesTogether = 1;
+  template <int kPlanes>
+  static constexpr int vectors_together(int /*rows*/) {
+    return 1;
+  }
+
+  struct Weights {
+    Ints low, high;
+  };
+  static OCTET_INLINE Weights decode(const uint8_t* line) {
+    const Ints v = _mm512_loadu_si512(line);
+    return {doubled(v), doubled(_mm512_srli_epi16(v, 4))};
+  }
+  // 2 w + 12 of the low nibbles' codes.
+  static OCTET_INLINE Ints doubled(Ints nibbles) {
+    const Ints table = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+    return _mm512_shuffle_epi8(table, _mm512_and_si512(nibbles, _mm512_set1_epi8(15)));
+  }
+
+  struct Digits {
+    Ints low, high;
+  };
+  static OCTET_INLINE Ints broadcast_word(const uint8_t* at) {
+    int32_t word;
+    std::memcpy(&word, at, sizeof word);
+    return _mm512_set1_epi32(word);
+  }
+  static OCTET_INLINE Digits load_digits(const uint8_t* at, int /*plane*/) {
+    return {broadcast_word(at), broadcast_word(at + 4)};
+  }
+
+  template <WeightFormat kFormat>
+  static OCTET_INLINE Floats scales(const uint8_t* codes) {
+    const Ints code =
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(code, kFormat == WeightFormat::kMxfp4 ? 23 : 20));
+  }
+  template <WeightFormat kFormat>
+  static OCTET_INLINE bool is_ordinary(const uint8_t* codes) {
+    const Ints least = _mm512_set1_epi8(static_cast<char>(digits::kOrdinaryFrom<kFormat>));
+    const Ints most = _mm512_set1_epi8(
+        static_cast<char>(digits::kOrdinaryTo<kFormat> - digits::kOrdinaryFrom<kFormat>));
+    return _mm512_cmpgt_epu8_mask(_mm512_sub_epi8(_mm512_loadu_si512(codes), least), most) == 0;
+  }
+
+  static OCTET_INLINE Floats zero() { return _mm512_setzero_ps(); }
+  static OCTET_INLINE Floats broadcast(const uint8_t* at) {
+    return _mm512_set1_ps(digits::load_f32(at));
+  }
+  static OCTET_INLINE Floats to_floats(Ints v) { return _mm512_cvtepi32_ps(v); }
+  static OCTET_INLINE Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+  static OCTET_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+  static OCTET_INLINE Floats load(const float* at) { return _mm512_loadu_ps(at); }
+  static OCTET_INLINE void store(float* at, Floats v) { _mm512_storeu_ps(at, v); }
+};
+
+}  // namespace
+}  // namespace octet::cpu::avx512
