@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // octet bench: times a layer with cold weights beside the memory's read ceiling. bench_run.h says what is timed.
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <ctime>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench_case.h"
+#include "bench_peer.h"
+#include "bench_quiet.h"
+#include "bench_report.h"
 #include "bench_run.h"
-#include "build_info.h"
 #include "checkpoint/model.h"
 #include "command.h"
-#include "console.h"
 #include "cpu/thread_pool.h"
 #include "dispatch/layer.h"
 #include "layer_flags.h"
@@ -34,8 +32,9 @@ struct BenchFlags {
   std::vector<int64_t> rows = {1, 2, 4, 6, 8};
   int64_t repeats = 30;
   uint64_t seed = 0;
+  std::vector<std::string> peers;  // NAME=COMMAND
   LayerFlags layer_flags;
-  bool json = false;
+  bool quiet_only = false, json = false;
 };
 
 // Weights to time: a checkpoint's layer, or random ones.
@@ -109,65 +108,47 @@ Result<Subject> make_subject(const BenchFlags& flags) {
   return subject;
 }
 
-struct Measured {
-  const dispatch::Layer& layer;
-  dispatch::MemoryOptions memory;
-  int threads;
-  double ceiling_gbs;
-  std::vector<BenchRow> rows;
-};
-
-Json measured_json(const Measured& m) {
-  Json results = Json::array();
-  const LayerSpec& spec = m.layer.spec();
-  for (const BenchRow& r : m.rows) {
-    results.push_back({{"kernel", m.layer.selection().kernel->name},
-                       {"weights", name_of(spec.weights)},
-                       {"activations", name_of(spec.activations)},
-                       {"rows", r.rows},
-                       {"experts_read", r.experts_read},
-                       {"bytes", r.bytes},
-                       {"min_us", r.min_us},
-                       {"median_us", r.median_us},
-                       {"p99_us", r.p99_us},
-                       {"repeats", r.repeats},
-                       {"gbs", r.gbs},
-                       {"of_ceiling", r.of_ceiling},
-                       {"max_error_over_bound", r.max_error_over_bound}});
+// Started one after another, with one copy of the weights to load from, which is gone afterwards.
+Result<Peers> start_peers(const std::vector<PeerFlag>& flags,
+                          const checkpoint::LayerTensors& tensors) {
+  Peers peers;
+  if (flags.empty()) return peers;
+  // Each holds its weights, and while it loads, perhaps most of them twice.
+  const auto copies = static_cast<int64_t>(flags.size()) + 2;
+  OCTET_RETURN_IF_ERROR(
+      check_memory(fmt::format("the weights of {} and one to load from",
+                               count_text(static_cast<int64_t>(flags.size()), "peer")),
+                   copies * peer_weights_bytes(tensors.spec)));
+  OCTET_ASSIGN_OR_RETURN(const SharedFile weights, peer_weights(tensors));
+  for (const PeerFlag& flag : flags) {
+    ProgressBar bar("loading " + flag.name);
+    OCTET_ASSIGN_OR_RETURN(auto peer, PeerProcess::start(flag, tensors, weights));
+    peers.push_back(std::move(peer));
   }
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return {{"what", "layer"},
-          {"device", device_name()},
-          {"clock_mhz", clock_mhz()},
-          {"threads", m.threads},
-          {"pages", name_of(m.memory.pages)},
-          {"numa", name_of(m.memory.numa)},
-          {"read_ceiling_gbs", m.ceiling_gbs},
-          {"git", kGitRevision},
-          {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
-          {"results", std::move(results)}};
+  return peers;
 }
 
-void print(const Measured& m) {
-  print_out("{}\n{}, {} on {}; read ceiling {:.1f} GB/s\n\n", describe(m.layer.spec()),
-            m.layer.selection().kernel->name, count_text(m.threads, "thread"), device_name(),
-            m.ceiling_gbs);
-  std::vector<std::vector<std::string>> table = {
-      {"rows", "experts", "bytes", "min", "median", "p99", "GB/s", "of ceiling", "error/bound"}};
-  for (const BenchRow& r : m.rows) {
-    table.push_back({std::to_string(r.rows), std::to_string(r.experts_read), human_bytes(r.bytes),
-                     human_seconds(r.min_us * 1e-6), human_seconds(r.median_us * 1e-6),
-                     human_seconds(r.p99_us * 1e-6), fmt::format("{:.1f}", r.gbs),
-                     fmt::format("{:.2f}", r.of_ceiling),
-                     fmt::format("{:.2f}", r.max_error_over_bound)});
+// NAME=COMMAND each, every name once.
+Result<std::vector<PeerFlag>> peer_flags(const BenchFlags& flags) {
+  std::vector<PeerFlag> peers;
+  for (const std::string& text : flags.peers) {
+    OCTET_ASSIGN_OR_RETURN(PeerFlag peer, parse_peer_flag(text));
+    for (const PeerFlag& other : peers) {
+      if (other.name == peer.name) {
+        return misuse(fmt::format("--peer: found the name '{}' twice, want each once", peer.name));
+      }
+    }
+    peers.push_back(std::move(peer));
   }
-  print_table(table);
+  return peers;
 }
 
 Status bench(const BenchFlags& flags) {
   OCTET_RETURN_IF_ERROR(check_counts(flags));
   OCTET_ASSIGN_OR_RETURN(const dispatch::LayerOptions options, layer_options(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const int threads, num_threads(flags.layer_flags));
+  OCTET_ASSIGN_OR_RETURN(const std::vector<PeerFlag> wanted_peers, peer_flags(flags));
+  if (flags.quiet_only) OCTET_RETURN_IF_ERROR(QuietMeter::check_readable());
   OCTET_ASSIGN_OR_RETURN(const Subject subject, make_subject(flags));
   cpu::ThreadPool pool(threads);
   dispatch::Layer layer;
@@ -176,26 +157,22 @@ Status bench(const BenchFlags& flags) {
     OCTET_ASSIGN_OR_RETURN(layer,
                            dispatch::Layer::load(subject.tensors(), options, pool, bar.callback()));
   }
-  Bench bench(subject.tensors(), layer, pool, {flags.distinct, flags.repeats, flags.seed});
-  Measured measured{layer, options.memory, pool.num_threads(), 0, {}};
+  OCTET_ASSIGN_OR_RETURN(Peers peers, start_peers(wanted_peers, subject.tensors()));
+  Bench bench({subject.tensors(), layer, peers}, pool,
+              {flags.distinct, flags.repeats, flags.seed, flags.quiet_only});
+  Measured measured{layer, peers, options.memory, pool.num_threads(), flags.quiet_only, 0, {}};
   for (const int64_t rows : flags.rows) {
     ProgressBar bar(count_text(rows, "row"));
-    OCTET_ASSIGN_OR_RETURN(const BenchRow row, bench.run(rows, bar.callback()));
-    measured.rows.push_back(row);
+    OCTET_ASSIGN_OR_RETURN(BenchRow row, bench.run(rows, bar.callback()));
+    measured.rows.push_back(std::move(row));
   }
   measured.ceiling_gbs = bench.ceiling_gbs();
   if (flags.json) {
     print_json(measured_json(measured));
   } else {
-    print(measured);
+    print_measured(measured);
   }
-  for (const BenchRow& r : measured.rows) {
-    if (r.max_error_over_bound > 1) {
-      return invalid_argument(fmt::format("{}: found an error of {:.3g} bounds, want at most 1",
-                                          count_text(r.rows, "row"), r.max_error_over_bound));
-    }
-  }
-  return {};
+  return judge(measured);
 }
 
 }  // namespace
@@ -212,7 +189,9 @@ int bench_verb(const Args& args) {
       "Times a layer from x, ids and weights to y. Weights are cold: each call reads other\n"
       "experts, three times the last cache lies between two uses of one. The read ceiling\n"
       "is measured in turns with the kernel, with the same threads; of_ceiling is the median\n"
-      "of the turns' ratios. The outputs of each row count are compared with the reference.",
+      "of the turns' ratios. The outputs of each row count are compared with the reference.\n"
+      "--peer times another program on the same weights in the same rounds (ours, the ceiling,\n"
+      "each peer, the order rotated); bench/baselines has ggml and ik_llama.cpp.",
       "octet bench --shape v4.1-tp4 --experts 96 --weights mxfp4 --rows 1,8 --json");
   app.add_option("--model", flags.model, "checkpoint folder, safetensors file or packed file");
   app.add_option("--layer", flags.layer, "index of the layer of --model");
@@ -225,6 +204,11 @@ int bench_verb(const Args& args) {
                  "experts that the rows read together; default: each row its own at random");
   app.add_option("--repeats", flags.repeats, "timed calls of each row count");
   app.add_option("--seed", flags.seed, "seed of weights, rows and ids");
+  app.add_option("--peer", flags.peers,
+                 "NAME=COMMAND: a program that runs the layer too (bench/baselines/peer.h)")
+      ->allow_extra_args(false);
+  app.add_flag("--quiet-only", flags.quiet_only,
+               "repeat rounds in which other processes took 4 % of a core (Linux)");
   add_shard_flags(app, flags.layer_flags);
   app.add_option("--precision", flags.layer_flags.precision, "fast or exact");
   add_kernel_flags(app, flags.layer_flags);

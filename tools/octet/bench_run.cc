@@ -4,10 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <unistd.h>
+#include <utility>
 
+#include "bench_accuracy.h"
+#include "bench_call.h"
 #include "bench_case.h"
+#include "command.h"
 #include "compare.h"
 #include "core/tensor.h"
+#include "formats/bf16.h"
 #include "memory.h"
 #include "report.h"
 
@@ -17,6 +23,16 @@ namespace {
 constexpr int64_t kCachesApart = 3;   // how many last caches are read between two uses of an expert
 constexpr int64_t kWarmUp = 2;        // untimed turns
 constexpr int64_t kMostCompared = 8;  // rows that the reference computes
+
+// Who takes a turn in a round; then the peers.
+constexpr size_t kOurs = 0;
+constexpr size_t kCeiling = 1;
+constexpr size_t kFirstPeer = 2;
+
+// Of a --quiet-only run, for one number of rows.
+constexpr int64_t kMostDroppedARound = 20;  // for each that is wanted
+constexpr double kMostWaitedSeconds = 60;   // for the machine to become quiet
+constexpr double kLongestWaitSeconds = 2;   // at once
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -31,79 +47,173 @@ double percentile(std::vector<double> values, double share) {
   return values[std::max<size_t>(rank, 1) - 1];
 }
 
+double least(const std::vector<double>& values) {
+  return *std::min_element(values.begin(), values.end());
+}
+
+// Medians of the rounds' a / b.
+double median_ratio(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> ratios(a.size());
+  for (size_t i = 0; i < a.size(); ++i) ratios[i] = a[i] / b[i];
+  return median(std::move(ratios));
+}
+
 }  // namespace
 
 int64_t ceiling_buffer_bytes() { return kCachesApart * last_cache_bytes(); }
 
-// The tensors of a call, reused by every turn.
+// One number of rows: what is called, and which experts this round's turns read.
 struct Bench::Call {
-  Pattern pattern;
-  Tensor x, ids, weights, y, out_ids, out_weights, workspace;
+  BenchCall layer;
+  Tensor warm_ids, ids;
   int64_t bytes = 0;
-
-  Call(const dispatch::Layer& layer, Pattern made, int threads, Random& random)
-      : pattern(std::move(made)),
-        x(gaussian_rows(pattern.tokens, layer.spec().hidden, random)),
-        ids(Dtype::kI32, {pattern.tokens, pattern.top_k}),
-        weights(Dtype::kF32, ids.dims()),
-        y(Dtype::kBf16, x.dims()),
-        out_ids(Dtype::kI32, ids.dims()),
-        out_weights(Dtype::kF32, ids.dims()),
-        workspace(Dtype::kU8, {layer.workspace_bytes(pattern.tokens, pattern.top_k, threads)}) {
-    for (int64_t i = 0; i < num_elems(ids.dims()); ++i) {
-      weights.as<float>()[i] =
-          static_cast<float>(random.uniform() / static_cast<double>(pattern.top_k));
-    }
-  }
-
-  // The pattern's experts are the next ones of `order`.
-  void take_experts(const LayerSpec& spec, const std::vector<int64_t>& order, int64_t next) {
-    for (size_t i = 0; i < pattern.labels.size(); ++i) {
-      const size_t at = static_cast<size_t>(next + pattern.labels[i]) % order.size();
-      ids.as<int32_t>()[i] = static_cast<int32_t>(spec.first_expert + order[at]);
-    }
-  }
-
-  Status run(const dispatch::Layer& layer, Executor& executor) {
-    dispatch::LayerCall call;
-    call.tokens = pattern.tokens;
-    call.x = x.as<Bf16>();
-    call.given_ids = {ids.data(), false};
-    call.given_weights = weights.as<float>();
-    call.given_top_k = pattern.top_k;
-    call.y = y.as<Bf16>();
-    call.topk_ids = out_ids.as<int32_t>();
-    call.topk_weights = out_weights.as<float>();
-    return layer.run(call, workspace.data(), num_elems(workspace.dims()), executor);
-  }
 };
 
-Bench::Bench(const checkpoint::LayerTensors& tensors, const dispatch::Layer& layer,
-             Executor& executor, const Options& options)
-    : tensors_(tensors),
-      layer_(layer),
+// What the rounds that count gave: [party][round], seconds; of the ceiling those that our call's bytes would take.
+struct Bench::Rounds {
+  std::vector<std::vector<double>> seconds;
+  int64_t dropped = 0;
+
+  explicit Rounds(size_t num_parties) : seconds(num_parties) {}
+  int64_t kept() const { return static_cast<int64_t>(seconds[kOurs].size()); }
+};
+
+Bench::Bench(const Subjects& subjects, Executor& executor, const Options& options)
+    : tensors_(subjects.tensors),
+      layer_(subjects.layer),
+      peers_(subjects.peers),
       executor_(executor),
       options_(options),
       random_(options.seed),
       ceiling_(ceiling_buffer_bytes()),
-      order_(random_.permutation(layer.spec().local_experts)) {}
+      order_(random_.permutation(subjects.layer.spec().local_experts)) {
+  if (!options.quiet_only) return;
+  std::vector<pid_t> own;
+  for (size_t i = kOurs; i < kFirstPeer + peers_.size(); ++i) own.push_back(pid_of(i));
+  quiet_.emplace(std::move(own));
+}
 
 double Bench::ceiling_gbs() const { return median(ceilings_) * 1e-9; }
 
-Status Bench::turn(Call& call, std::vector<double>& seconds, std::vector<double>& ratios) {
-  const auto experts = static_cast<int64_t>(order_.size());
-  call.take_experts(layer_.spec(), order_, next_);
-  next_ = (next_ + call.pattern.num_labels) % experts;
-  call.bytes = layer_.bytes_read(call.ids.as<int32_t>(), num_elems(call.ids.dims()));
-  const Stopwatch watch;
-  OCTET_RETURN_IF_ERROR(call.run(layer_, executor_));
-  seconds.push_back(watch.seconds());
+pid_t Bench::pid_of(size_t party) const {
+  return party < kFirstPeer ? ::getpid() : peers_[party - kFirstPeer]->pid();
+}
 
-  const int64_t calls = std::max<int64_t>(experts / call.pattern.num_labels, 1);
-  const int64_t missing = kCachesApart * last_cache_bytes() - (calls - 1) * call.bytes;
-  ceilings_.push_back(ceiling_.read(std::max(call.bytes, missing / calls), executor_));
-  ratios.push_back(static_cast<double>(call.bytes) / seconds.back() / ceilings_.back());
+Status Bench::own_turn(Call& call, double& seconds) {
+  if (!peers_.empty()) OCTET_RETURN_IF_ERROR(call.layer.run(call.warm_ids, executor_));
+  const Stopwatch watch;
+  OCTET_RETURN_IF_ERROR(call.layer.run(call.ids, executor_));
+  seconds = watch.seconds();
   return {};
+}
+
+// Bytes a second.
+double Bench::ceiling_turn(const Call& call) {
+  const auto experts = static_cast<int64_t>(order_.size());
+  const int64_t calls = std::max<int64_t>(experts / call.layer.pattern().num_labels, 1);
+  const int64_t missing = kCachesApart * last_cache_bytes() - (calls - 1) * call.bytes;
+  const int64_t bytes = std::max(call.bytes, missing / calls);
+  if (!peers_.empty()) ceiling_.read(bytes, executor_);
+  return ceiling_.read(bytes, executor_);
+}
+
+Status Bench::peer_turn(Call& call, PeerProcess& peer, double& seconds) {
+  peer.resume();
+  for (const Tensor* ids : {&call.warm_ids, &call.ids}) {
+    OCTET_ASSIGN_OR_RETURN(seconds, call.layer.run(*ids, peer, executor_.num_threads()));
+  }
+  return peer.park();
+}
+
+Status Bench::turn(Call& call, size_t party, double& seconds) {
+  if (party == kOurs) return own_turn(call, seconds);
+  if (party >= kFirstPeer) return peer_turn(call, *peers_[party - kFirstPeer], seconds);
+  ceilings_.push_back(ceiling_turn(call));
+  seconds = static_cast<double>(call.bytes) / ceilings_.back();
+  return {};
+}
+
+// Whether the round counts.
+Result<bool> Bench::round(Call& call, Rounds& rounds) {
+  const auto experts = static_cast<int64_t>(order_.size());
+  const int64_t taken = call.layer.pattern().num_labels;
+  if (!peers_.empty()) {
+    call.warm_ids = call.layer.ids_at(order_, next_);
+    next_ = (next_ + taken) % experts;
+  }
+  call.ids = call.layer.ids_at(order_, next_);
+  next_ = (next_ + taken) % experts;
+  call.bytes = call.layer.bytes_of(call.ids);
+
+  const size_t num_parties = rounds.seconds.size();
+  const size_t num_ceilings = ceilings_.size();
+  std::vector<double> seconds(num_parties);
+  for (size_t i = 0; i < num_parties; ++i) {
+    const size_t party = (first_ + i) % num_parties;
+    if (quiet_) quiet_->begin(pid_of(party));
+    OCTET_RETURN_IF_ERROR(turn(call, party, seconds[party]));
+    if (!quiet_ || quiet_->end()) continue;
+    ceilings_.resize(num_ceilings);
+    return false;
+  }
+  if (!peers_.empty()) first_ = (first_ + 1) % num_parties;
+  for (size_t p = 0; p < num_parties; ++p) rounds.seconds[p].push_back(seconds[p]);
+  return true;
+}
+
+Status Bench::measure(Call& call, Rounds& rounds, const Progress& progress) {
+  Rounds warm_up(rounds.seconds.size());
+  for (int64_t i = 0; i < kWarmUp; ++i) {
+    OCTET_ASSIGN_OR_RETURN([[maybe_unused]] const bool counts, round(call, warm_up));
+  }
+  double waited = 0;
+  while (rounds.kept() < options_.repeats &&
+         rounds.dropped < kMostDroppedARound * options_.repeats && waited < kMostWaitedSeconds) {
+    const Stopwatch watch;
+    if (quiet_ && !quiet_->wait_until_quiet(kLongestWaitSeconds)) {
+      waited += watch.seconds();
+      continue;
+    }
+    OCTET_ASSIGN_OR_RETURN(const bool counts, round(call, rounds));
+    if (!counts) ++rounds.dropped;
+    if (progress) progress(rounds.kept(), options_.repeats);
+  }
+  if (rounds.kept() == options_.repeats) return {};
+  const std::string what =
+      fmt::format("--quiet-only, {}: found {} in which no other process ran, and dropped {}",
+                  count_text(call.layer.pattern().tokens, "row"),
+                  count_text(rounds.kept(), "round"), rounds.dropped);
+  if (rounds.kept() == 0) return invalid_argument(what + ", want at least 1 (--repeats)");
+  note(what);
+  return {};
+}
+
+Status Bench::compare_peers(Call& call, const std::vector<double>& want, BenchRow& row) {
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    double seconds = 0;
+    OCTET_RETURN_IF_ERROR(peer_turn(call, *peers_[i], seconds));
+    const float* const y = call.layer.peer_y();
+    row.peers[i].nmse = nmse(want, [&](size_t e) { return y[e]; });
+  }
+  return {};
+}
+
+// All with the last round's experts, once more: a round that was dropped left some without their call.
+Status Bench::compare(Call& call, BenchRow& row, const Progress& progress) {
+  OCTET_RETURN_IF_ERROR(call.layer.run(call.ids, executor_));
+  const CallInput in = call.layer.input(call.ids, std::min(row.rows, kMostCompared));
+  const Bf16* const y = call.layer.y();
+  const Comparison compared = compare_with_reference(
+      tensors_, {in.tokens, in.top_k, in.x, in.ids, in.weights, y}, progress);
+  row.max_error_over_bound = compared.worst.share;
+  const std::vector<double> want = exact_layer(tensors_, in, progress);
+  row.nmse = nmse(want, [&](size_t e) { return formats::bf16_to_f32(y[e]); });
+  if (layer_.selection().kernel->isa != dispatch::Isa::kReference) {  // which has y only
+    OCTET_ASSIGN_OR_RETURN(const std::vector<double> unrounded,
+                           call.layer.unrounded(call.ids, in.tokens, executor_));
+    row.nmse_before_rounding = nmse(want, [&](size_t e) { return unrounded[e]; });
+  }
+  return compare_peers(call, want, row);
 }
 
 Result<BenchRow> Bench::run(int64_t rows, const Progress& progress) {
@@ -115,32 +225,31 @@ Result<BenchRow> Bench::run(int64_t rows, const Progress& progress) {
       elements * 2 + layer_.workspace_bytes(rows, spec.router.top_k, executor_.num_threads())));
   OCTET_ASSIGN_OR_RETURN(Pattern pattern, make_pattern(rows, spec.router.top_k, spec.local_experts,
                                                        options_.distinct, random_));
-  Call call(layer_, std::move(pattern), executor_.num_threads(), random_);
-  std::vector<double> seconds;
-  std::vector<double> ratios;
-  for (int64_t i = 0; i < kWarmUp; ++i) OCTET_RETURN_IF_ERROR(turn(call, seconds, ratios));
-  seconds.clear();
-  ratios.clear();
-  for (int64_t i = 0; i < options_.repeats; ++i) {
-    OCTET_RETURN_IF_ERROR(turn(call, seconds, ratios));
-    if (progress) progress(i, options_.repeats);
-  }
-  const Comparison compared =
-      compare_with_reference(tensors_,
-                             {std::min(rows, kMostCompared), call.pattern.top_k, call.x.as<Bf16>(),
-                              call.ids.as<int32_t>(), call.weights.as<float>(), call.y.as<Bf16>()},
-                             progress);
+  Call call{{layer_, std::move(pattern), executor_.num_threads(), random_}, {}, {}, 0};
+  if (!peers_.empty()) OCTET_RETURN_IF_ERROR(call.layer.share());
+  Rounds rounds(kFirstPeer + peers_.size());
+  OCTET_RETURN_IF_ERROR(measure(call, rounds, progress));
+
+  const std::vector<double>& ours = rounds.seconds[kOurs];
   BenchRow row;
   row.rows = rows;
-  row.experts_read = call.pattern.num_labels;
+  row.experts_read = call.layer.pattern().num_labels;
   row.bytes = call.bytes;
-  row.min_us = *std::min_element(seconds.begin(), seconds.end()) * 1e6;
-  row.median_us = median(seconds) * 1e6;
-  row.p99_us = percentile(seconds, 0.99) * 1e6;
-  row.repeats = options_.repeats;
+  row.min_us = least(ours) * 1e6;
+  row.median_us = median(ours) * 1e6;
+  row.p99_us = percentile(ours, 0.99) * 1e6;
+  row.repeats = rounds.kept();
   row.gbs = static_cast<double>(call.bytes) / row.median_us * 1e-3;
-  row.of_ceiling = median(ratios);
-  row.max_error_over_bound = compared.worst.share;
+  row.of_ceiling = median_ratio(rounds.seconds[kCeiling], ours);
+  row.rounds_dropped = rounds.dropped;
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    const std::vector<double>& theirs = rounds.seconds[kFirstPeer + i];
+    const double median_us = median(theirs) * 1e6;
+    row.peers.push_back({peers_[i]->name(), least(theirs) * 1e6, median_us,
+                         static_cast<double>(call.bytes) / median_us * 1e-3,
+                         median_ratio(theirs, ours), 0});
+  }
+  OCTET_RETURN_IF_ERROR(compare(call, row, progress));
   return row;
 }
 
