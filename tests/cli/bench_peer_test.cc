@@ -153,7 +153,8 @@ TEST_F(BenchPeer, MisuseNamesTheWord) {
 
 // How busy the machine is nobody knows: it says so either way.
 TEST_F(BenchPeer, QuietOnlyCountsWhatItDrops) {
-  const Finished f = bench({"--quiet-only", "--json"});
+  const Finished f = octet({"bench", "--model", model_, "--layer", last_layer(model_), "--rows",
+                            "1", "--repeats", "1", "--quiet-only", "--json"});
   if (f.exit != 0) {
     EXPECT_NE(f.err.find("--quiet-only"), std::string::npos) << f.err;
     return;

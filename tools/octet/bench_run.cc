@@ -29,10 +29,9 @@ constexpr size_t kOurs = 0;
 constexpr size_t kCeiling = 1;
 constexpr size_t kFirstPeer = 2;
 
-// Of a --quiet-only run, for one number of rows.
-constexpr int64_t kMostDroppedARound = 20;  // for each that is wanted
-constexpr double kMostWaitedSeconds = 60;   // for the machine to become quiet
-constexpr double kLongestWaitSeconds = 2;   // at once
+// Of a --quiet-only run, for each round that is wanted.
+constexpr int64_t kMostDropped = 20;
+constexpr double kMostWaitedSeconds = 2;  // for the machine to become quiet
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -167,10 +166,10 @@ Status Bench::measure(Call& call, Rounds& rounds, const Progress& progress) {
     OCTET_ASSIGN_OR_RETURN([[maybe_unused]] const bool counts, round(call, warm_up));
   }
   double waited = 0;
-  while (rounds.kept() < options_.repeats &&
-         rounds.dropped < kMostDroppedARound * options_.repeats && waited < kMostWaitedSeconds) {
+  while (rounds.kept() < options_.repeats && rounds.dropped < kMostDropped * options_.repeats &&
+         waited < kMostWaitedSeconds * static_cast<double>(options_.repeats)) {
     const Stopwatch watch;
-    if (quiet_ && !quiet_->wait_until_quiet(kLongestWaitSeconds)) {
+    if (quiet_ && !quiet_->wait_until_quiet(kMostWaitedSeconds)) {
       waited += watch.seconds();
       continue;
     }
