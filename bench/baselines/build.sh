@@ -9,7 +9,8 @@
 # --out   where to build; default: build/baselines
 #
 # Their sources are copied to DIR and built there, for this machine's processor (GGML_NATIVE), without attention in ik_llama.cpp,
-# which takes most of its time. JOBS: how many compilers at once, default: all cores.
+# which takes most of its time. Of a commit that DIR has already only the peer is linked again: remove DIR to build anew.
+# JOBS: how many compilers at once, default: all cores.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 out=$here/../../build/baselines
@@ -24,7 +25,7 @@ while [ $# -gt 0 ]; do
     --ggml) ggml=$2 ;;
     --ik) ik=$2 ;;
     --out) out=$2 ;;
-    -h | --help) sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) fail "no option '$1', want --ggml, --ik or --out" 2 ;;
   esac
   shift 2
@@ -57,6 +58,13 @@ revision_of() {
   if [ -e "$1/.git" ] || [ -f "$1/HEAD" ]; then git -C "$1" rev-parse --short=8 HEAD; fi
 }
 
+# is_built SOURCES FILE: whether FILE names their commit.
+is_built() {
+  local revision
+  revision=$(revision_of "$1")
+  [ -n "$revision" ] && [ -f "$2" ] && [ "$(cat "$2")" = "$revision" ]
+}
+
 # build_ggml SOURCES BUILD FLAGS...
 build_ggml() {
   local sources=$1 build=$2
@@ -76,21 +84,25 @@ link() {
 }
 
 if [ -n "$ggml" ]; then
-  copy_sources "$ggml" . "$out/ggml"
-  build_ggml "$out/ggml" "$out/ggml-build"
+  if ! is_built "$ggml" "$out/ggml.revision"; then
+    copy_sources "$ggml" . "$out/ggml"
+    build_ggml "$out/ggml" "$out/ggml-build"
+    revision_of "$ggml" >"$out/ggml.revision"
+  fi
   libraries=$out/ggml-build/src
   link ggml_peer "$out/ggml" "$libraries/libggml.a" "$libraries/libggml-cpu.a" "$libraries/libggml-base.a"
-  revision_of "$ggml" >"$out/ggml.revision"
 fi
 if [ -n "$ik" ]; then
-  copy_sources "$ik" ggml "$out/ik"
-  # Its CMakeLists.txt names these as parts of the whole repository.
-  [ -f "$out/ik/ggml.pc.in" ] || : >"$out/ik/ggml.pc.in"
-  for folder in examples tests; do
-    mkdir -p "$out/ik/$folder"
-    [ -f "$out/ik/$folder/CMakeLists.txt" ] || : >"$out/ik/$folder/CMakeLists.txt"
-  done
-  build_ggml "$out/ik" "$out/ik-build" -DGGML_IQK_FLASH_ATTENTION=OFF -DCMAKE_CXX_STANDARD=20
+  if ! is_built "$ik" "$out/ik.revision"; then
+    copy_sources "$ik" ggml "$out/ik"
+    # Its CMakeLists.txt names these as parts of the whole repository.
+    [ -f "$out/ik/ggml.pc.in" ] || : >"$out/ik/ggml.pc.in"
+    for folder in examples tests; do
+      mkdir -p "$out/ik/$folder"
+      [ -f "$out/ik/$folder/CMakeLists.txt" ] || : >"$out/ik/$folder/CMakeLists.txt"
+    done
+    build_ggml "$out/ik" "$out/ik-build" -DGGML_IQK_FLASH_ATTENTION=OFF -DCMAKE_CXX_STANDARD=20
+    revision_of "$ik" >"$out/ik.revision"
+  fi
   link ik_peer "$out/ik" "$out/ik-build/src/libggml.a"
-  revision_of "$ik" >"$out/ik.revision"
 fi

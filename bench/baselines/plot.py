@@ -61,7 +61,8 @@ def main() -> int:
     layer = reports[0]["layer"]
     figure.suptitle(
         f"One layer, cold weights: H {layer['hidden']}, I {layer['intermediate']}, {layer['experts']} experts, "
-        f"top-{layer['top_k']}; {reports[0]['device']}, {reports[0]['date'][:10]}"
+        f"top-{layer['top_k']}\n{reports[0]['device']}, {reports[0]['date'][:10]}",
+        fontsize="medium",
     )
     figure.tight_layout()
     figure.savefig(out, dpi=110)
