@@ -2,6 +2,8 @@
 #include "cpu/thread_pool.h"
 
 #include <atomic>
+#include <chrono>
+#include <ctime>
 #include <gtest/gtest.h>
 #include <thread>
 #include <vector>
@@ -53,6 +55,39 @@ TEST(ThreadPool, NeverOverlapsCallsOfOneWorker) {
     --busy[static_cast<size_t>(worker)];
   });
   EXPECT_FALSE(overlap);
+}
+
+double process_cpu_seconds() {
+  timespec t = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+TEST(ThreadPool, TakesNoProcessorWhenIdle) {
+  ThreadPool pool(4);
+  parallel_for(pool, 100, [](int64_t, int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the workers go to sleep
+  const double before = process_cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(process_cpu_seconds() - before, 3e-3) << "of 0.3 s";
+}
+
+// Who waits for another's task yields for some microseconds, then sleeps.
+TEST(ThreadPool, WaitsWithoutSpinning) {
+  constexpr int kRounds = 20;
+  constexpr double kMostSeconds =
+      1e-3;  // of a round of 15 ms: three threads that wait, and the job itself
+  ThreadPool pool(4);
+  const double before = process_cpu_seconds();
+  for (int i = 0; i < kRounds; ++i) {
+    pool.run(
+        4,
+        [](void*, int task) {
+          if (task == 0) std::this_thread::sleep_for(std::chrono::milliseconds(15));
+        },
+        nullptr);
+  }
+  EXPECT_LT((process_cpu_seconds() - before) / kRounds, kMostSeconds);
 }
 
 }  // namespace
