@@ -38,6 +38,15 @@ struct DigitRecord {
   static constexpr int64_t digit(int plane, int64_t k) {
     return plane == 2 ? kThird + k : k / 8 * 16 + plane * 8 + k % 8;
   }
+  // The inverse, of a byte below kScale or from kThird on.
+  struct Element {
+    int plane;
+    int64_t k;
+  };
+  static constexpr Element element(int64_t at) {
+    if (at >= kThird) return {2, at - kThird};
+    return {static_cast<int>(at / 8 % 2), at / 16 * 8 + at % 8};
+  }
   static int32_t value(const uint8_t* record, int64_t k) {
     int32_t v = 0;
     for (int plane = kPlanes - 1; plane >= 0; --plane)
@@ -59,8 +68,10 @@ constexpr float digit_gain(WeightFormat format) {
 }
 
 // A block whose largest magnitude is neither 0 nor in this range has no record, and its row none (NaN, infinities too):
-// then nothing on the way over- or underflows that would not in the sum of the products.
-constexpr float kLeastDigitAmax = 0x1p-60F;
+// then nothing on the way over- or underflows that would not in the sum of the products. The least: half its unit of three
+// planes, 2^-80, times the least E4M3 scale and 1 / digit_gain is 2^-149. The largest: a block's 16 integers of 2^22 times 12
+// times half the unit and digit_gain stay below 2^128.
+constexpr float kLeastDigitAmax = 0x1p-58F;
 constexpr float kMostDigitAmax = 0x1p60F;
 
 namespace digits {

@@ -172,16 +172,16 @@ TYPED_TEST(Digits, RoundsTiesToEven) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(p.integers[static_cast<size_t>(i + 1)], even[i]) << i;
 }
 
-TYPED_TEST(Digits, TheLargestNumberIsBetween2ToTheMinus60And2ToThe60OrZero) {
+TYPED_TEST(Digits, TheLargestNumberIsBetween2ToTheMinus58And2ToThe60OrZero) {
   for (const float sign : {1.0F, -1.0F}) {
     for (const size_t at : {size_t{0}, size_t{TypeParam::kBlock - 1}}) {
       typename TypeParam::Block v{};
-      for (const float amax : {0x1p-60F, std::nextafter(0x1p60F, 0.0F), 0x1p60F}) {
+      for (const float amax : {0x1p-58F, std::nextafter(0x1p60F, 0.0F), 0x1p60F}) {
         v[at] = sign * amax;
         TypeParam::expect_right(v);
       }
       for (const float amax :
-           {std::nextafter(0x1p-60F, 0.0F), 0x1p-126F, std::numeric_limits<float>::denorm_min(),
+           {std::nextafter(0x1p-58F, 0.0F), 0x1p-126F, std::numeric_limits<float>::denorm_min(),
             std::nextafter(0x1p60F, 0x1p61F), std::numeric_limits<float>::max(),
             std::numeric_limits<float>::infinity(), std::nanf("")}) {
         v[at] = std::copysign(amax, sign);
@@ -230,8 +230,13 @@ TYPED_TEST(Digits, PlacesAreABijection) {
   using Word = typename TypeParam::Words;
   std::vector<int> digits(Digit::kBytes, 0), words(TypeParam::kBlock, 0);
   for (int64_t k = 0; k < TypeParam::kBlock; ++k) {
-    for (int plane = 0; plane < TypeParam::kPlanes; ++plane)
-      ++digits.at(static_cast<size_t>(Digit::digit(plane, k)));
+    for (int plane = 0; plane < TypeParam::kPlanes; ++plane) {
+      const int64_t at = Digit::digit(plane, k);
+      ++digits.at(static_cast<size_t>(at));
+      EXPECT_EQ(Digit::element(at).plane, plane) << at;
+      EXPECT_EQ(Digit::element(at).k, k) << at;
+    }
+    EXPECT_EQ(Word::word(Word::word(k)), k);  // its own inverse
     ++words.at(static_cast<size_t>(Word::word(k)));
   }
   const int64_t after = TypeParam::kPlanes == 3 ? Digit::kThird : Digit::kBytes;

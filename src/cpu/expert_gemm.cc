@@ -15,7 +15,8 @@ void down(const ProductArgs& args, int64_t hidden, Bf16* const* y, Executor& exe
         const int64_t count = std::min(layouts::kPanelRows, hidden - col);
         LaneBiases bias;
         OutputLanes lanes{.factor = 1, .bias = bias.load(params.down_bias, col, count)};
-        multiply_panel(args, run, panel, [&](int64_t row, const LaneSums& sums) {
+        multiply_panel(args, run, panel, [&](int64_t row, LaneSums sums) {
+          sums.make_room(params.down_alpha);
           lanes.factor = params.down_alpha * sums.unhold;
           Bf16* const to = y[row] + col;
           if (count == layouts::kPanelRows) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/executor.h"
@@ -92,8 +93,14 @@ inline void multiply_rows(const ProductArgs& args, const ExpertRun& run, const P
 
 // A row's sums with the 16 lanes of a panel; times `unhold` they are those of x.
 struct LaneSums {
-  const float* acc;  // [16]
+  float* acc;  // [16]
   float unhold;
+  // Before factors up to `alpha` are multiplied with `unhold`: where that would be infinite, the sums are instead.
+  void make_room(float alpha) {
+    if (alpha * unhold <= std::numeric_limits<float>::max()) return;
+    for (int64_t i = 0; i < layouts::kPanelRows; ++i) acc[i] *= unhold;
+    unhold = 1.0F;
+  }
 };
 
 // fn(row, LaneSums) for the run's rows times one panel.
@@ -187,7 +194,8 @@ void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& execut
         HiddenLanes lanes{.gate_bias = gate_bias.load(params.gate_bias, col, count),
                           .up_bias = up_bias.load(params.up_bias, col, count),
                           .swiglu = {params.limit, hidden.alpha, hidden.beta}};
-        multiply_panel(args, run, panel, [&](int64_t row, const LaneSums& sums) {
+        multiply_panel(args, run, panel, [&](int64_t row, LaneSums sums) {
+          sums.make_room(std::max(params.gate_alpha, params.up_alpha));
           lanes.gate_factor = params.gate_alpha * sums.unhold;
           lanes.up_factor = params.up_alpha * sums.unhold;
           float h[kHiddenLanes];

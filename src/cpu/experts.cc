@@ -199,7 +199,12 @@ void hold_h(const Problem& p, const Workspace& w, int64_t start, const ProductAr
   }
   const IntegerLayout layout = p.h_integers();
   encode_integers(product.dot, layout, product.runs,
-                  {.x = w.h, .rows = *w.num_rows, .out = w.h_integers, .hold = w.hold}, executor);
+                  {.x = w.h,
+                   .rows = *w.num_rows,
+                   .out = w.h_integers,
+                   .hold = w.hold,
+                   .must_be_exact = p.is_mxfp8() && start != 0},
+                  executor);
   for (const ExpertRun& run : product.runs) {
     for (int64_t row = run.first; row < run.first + run.count; ++row) {
       w.integer_rows[row] =

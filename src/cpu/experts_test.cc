@@ -27,17 +27,45 @@ double bias_at(const BiasView& b, int64_t i) {
   return b.data == nullptr ? 0 : static_cast<double>(formats::bf16_to_f32(b.data[i * b.stride]));
 }
 
+// A row of activations, and how far integers of its precision (semantics.md section 9) may be from each number.
+struct Activation {
+  std::vector<double> value, room;
+};
+double distance_to_grid(double v, double unit) {
+  return std::fabs(v - std::nearbyint(v / unit) * unit);
+}
+// `start`: which element of its scale block the first one is.
+Activation bf16_activation(std::vector<double> x, int64_t block, int64_t start,
+                           Precision precision) {
+  Activation a{std::move(x), {}};
+  a.room.resize(a.value.size());
+  for (size_t first = 0, end = 0; first < a.value.size(); first = end) {
+    end = std::min(first + static_cast<size_t>(first == 0 ? block - start : block), a.value.size());
+    double amax = 0;
+    for (size_t k = first; k < end; ++k) amax = std::max(amax, std::fabs(a.value[k]));
+    if (amax == 0 || !std::isfinite(amax)) continue;
+    const int exponent = std::ilogb(amax);
+    const double top = std::ldexp(1.0, exponent - 14);
+    const double unit = precision == Precision::kExact ? std::ldexp(1.0, exponent - 21)
+                        : amax > 32639 * top           ? 2 * top
+                                                       : top;
+    for (size_t k = first; k < end; ++k) a.room[k] = distance_to_grid(a.value[k], unit);
+  }
+  return a;
+}
+
 // alpha * (row of w times x) + bias, with the bound of a sum and a rounding for each of the two.
-Interval product(const WeightView& w, int64_t row, const std::vector<double>& x, float alpha,
-                 double bias) {
-  double sum = 0, mass = 0;
+Interval product(const WeightView& w, int64_t row, const Activation& x, float alpha, double bias) {
+  double sum = 0, mass = 0, held = 0;
   for (int64_t k = 0; k < w.cols; ++k) {
-    const double p = static_cast<double>(w.value(row, k)) * x[static_cast<size_t>(k)];
+    const auto weight = static_cast<double>(w.value(row, k));
+    const double p = weight * x.value[static_cast<size_t>(k)];
     sum += p;
     mass += std::fabs(p);
+    if (!x.room.empty()) held += std::fabs(weight) * x.room[static_cast<size_t>(k)];
   }
   const double a = static_cast<double>(alpha);
-  return {a * sum + bias, static_cast<double>(w.cols + 3) * 0x1p-24 * std::fabs(a) * mass +
+  return {a * sum + bias, (static_cast<double>(w.cols + 3) * 0x1p-24 * mass + held) * std::fabs(a) +
                               0x1p-23 * (std::fabs(a * sum) + std::fabs(bias))};
 }
 
@@ -100,19 +128,19 @@ class Judge {
  private:
   bool mxfp8() const { return spec_.activations == Activations::kMxfp8; }
 
-  std::vector<double> activations(int64_t token) const {
+  Activation activations(int64_t token) const {
     std::vector<double> x;
     for (int64_t c = 0; c < spec_.hidden; ++c) {
       const auto i = static_cast<size_t>(token * spec_.hidden + c);
       x.push_back(mxfp8() ? from_mxfp8(out_.x_quant[i], out_.x_scale[i / kMxBlock])
                           : from_bf16(x_[i]));
     }
-    return x;
+    return mxfp8() ? Activation{x, {}}
+                   : bf16_activation(x, scale_block(spec_.weights), 0, spec_.precision);
   }
 
   // Row `row` of h, judged; what GEMM2 reads.
-  std::vector<double> judge_hidden(int64_t row, const ExpertWeights& e,
-                                   const std::vector<double>& x) const {
+  Activation judge_hidden(int64_t row, const ExpertWeights& e, const Activation& x) const {
     std::vector<double> h, least, most;
     for (int64_t c = 0; c < spec_.intermediate; ++c) {
       const auto [lo, hi] =
@@ -128,7 +156,7 @@ class Judge {
         EXPECT_GE(h.back(), round_to_bf16(least[static_cast<size_t>(c)])) << row << ", " << c;
         EXPECT_LE(h.back(), round_to_bf16(most[static_cast<size_t>(c)])) << row << ", " << c;
       }
-      return h;
+      return bf16_activation(h, e.down.block(), e.down.start_in_block(), spec_.precision);
     }
     for (int64_t c = 0; c < spec_.intermediate; ++c) {
       const uint8_t scale = out_.h_scales[static_cast<size_t>(
@@ -143,7 +171,7 @@ class Judge {
       EXPECT_GE(h.back(), code(least[static_cast<size_t>(c)])) << row << ", " << c;
       EXPECT_LE(h.back(), code(most[static_cast<size_t>(c)])) << row << ", " << c;
     }
-    return h;
+    return {h, {}};
   }
 
   void judge_scale(uint8_t scale, const std::vector<double>& least, const std::vector<double>& most,
@@ -158,7 +186,7 @@ class Judge {
     EXPECT_LE(scale, formats::h_scale_code(static_cast<float>(hi))) << first;
   }
 
-  void judge_row(int64_t row, const ExpertWeights& e, const std::vector<double>& h) const {
+  void judge_row(int64_t row, const ExpertWeights& e, const Activation& h) const {
     for (int64_t c = 0; c < spec_.hidden; ++c) {
       const Interval want = product(e.down, c, h, e.down_alpha, bias_at(e.down_bias, c));
       const double got = from_bf16(out_.rows[static_cast<size_t>(row * spec_.hidden + c)]);
@@ -250,6 +278,52 @@ TEST(Experts, TakeARepeatedIdTwice) {
   const std::vector<int32_t> ids = {2, 2, 1, 2};
   const auto out = run_layer(layer, x, ids, 2, best_panel_dot(), one);
   Judge(layer, x, ids, 2, out).judge();
+}
+
+// A scale block of down's that meets two MXFP8 blocks of h, one 2^20 times the other: integers would lose the smaller one.
+TEST(Experts, LoseNothingWhereACutMakesTwoScalesOfHMeetInABlock) {
+  for (const WeightFormat weights : kFormats) {
+    TestLayer layer({.weights = weights,
+                     .activations = Activations::kMxfp8,
+                     .hidden = 32,
+                     .intermediate = 48,
+                     .experts = 1,
+                     .start = scale_block(weights) / 2,
+                     .biases = true});
+    auto& e = layer.experts[0];
+    e.gate_alpha = e.up_alpha = 0x1p-20F;  // gate and up are their biases, nearly
+    for (const layouts::WeightView* w : {&e.gate, &e.up})
+      std::fill_n(const_cast<uint8_t*>(w->codes), w->rows * w->code_stride, uint8_t{0});
+    for (int64_t c = 0; c < 48; ++c) {
+      const_cast<Bf16*>(e.gate_bias.data)[c * e.gate_bias.stride] = formats::bf16_from_f32(64.0F);
+      const_cast<Bf16*>(e.up_bias.data)[c * e.up_bias.stride] =
+          formats::bf16_from_f32((c < 32 ? 1.0F : 0x1p20F) + static_cast<float>(c % 5) / 8.0F);
+    }
+    for (int64_t row = 0; row < 32; ++row) {  // what is large meets weights of 0 in every other row
+      for (int64_t c = e.down.first_col + 32; c < e.down.first_col + 48 && row % 2 == 0; ++c) {
+        uint8_t& pair = const_cast<uint8_t*>(e.down.codes)[row * e.down.code_stride + c / 2];
+        pair = static_cast<uint8_t>(c % 2 == 0 ? pair & 0xF0 : pair & 0x0F);
+      }
+    }
+    layer.pack();
+    const auto x = layer.random_x(4);
+    InlineExecutor one;
+    const auto out = run_layer(layer, x, {0, 0, 0, 0}, 1, best_panel_dot(), one);
+    EXPECT_GT(out.h_scales[1], out.h_scales[0] + 15);
+    Judge(layer, x, {0, 0, 0, 0}, 1, out).judge();
+  }
+}
+
+// Factors that bring tiny sums back; with what NVFP4's scales take off beside them they are above binary32's largest number.
+TEST(Experts, ApplyTheLargestFactors) {
+  TestLayer layer({.weights = WeightFormat::kNvfp4});
+  for (auto& e : layer.experts) e.gate_alpha = e.down_alpha = 0x1.8p72F;
+  layer.pack();
+  const auto x = layer.random_x(2, 0x1p-50F);
+  const auto ids = layer.random_ids(2, 3);
+  InlineExecutor one;
+  for (const PanelDot* dot : {&kPanelDotPortable, &best_panel_dot()})
+    Judge(layer, x, ids, 3, run_layer(layer, x, ids, 3, *dot, one)).judge();
 }
 
 TEST(Experts, TakeAnyNumberOfTokens) {

@@ -286,6 +286,51 @@ TEST(IntegerDot, GivesARowTheSameBytesAloneAndAmongOthers) {
   }
 }
 
+// Blocks at both ends of what integers hold, their largest number against a weight of 0, all others far smaller: what is left
+// is right to binary32's roundings, for the smallest and largest scales too.
+TEST(IntegerDot, LosesNothingAtTheEndsOfItsRange) {
+  for (const WeightFormat format : kFormats) {
+    for (const int planes : {2, 3}) {
+      for (const float amax : {kLeastDigitAmax, kMostDigitAmax}) {
+        for (const bool is_small : {false, true}) {
+          Case c(format, planes, 5);
+          const int scale = c.is_mx() ? (is_small ? 127 : 180) : (is_small ? 1 : 0x7E);
+          auto& x = c.x[0];
+          for (size_t k = 0; k < x.size(); ++k) {
+            const auto small = static_cast<int>(k % 3) - (planes == 3 ? 21 : 14);
+            x[k] = static_cast<int64_t>(k) % c.block() == 0 ? amax : std::ldexp(amax, small);
+          }
+          for (int64_t lane = 0; lane < kPanelRows; ++lane) {
+            for (int64_t b = 0; b < c.blocks; ++b) {
+              c.scale(lane, b) = static_cast<uint8_t>(scale);
+              const auto at = layouts::panel_code_position(format, c.blocks, lane, b * c.block());
+              c.panel[static_cast<size_t>(at.byte)] &= static_cast<uint8_t>(~(15 << at.shift));
+            }
+          }
+          for (const Kernel& kernel : kernels(c)) {
+            const std::vector<float> got = Runner(*kernel.dot, kernel.is_many, c).run(0, 1);
+            for (int64_t lane = 0; lane < kPanelRows; ++lane) {
+              double sum = 0, mass = 0;
+              for (int64_t k = 0; k < c.blocks * c.block(); ++k) {
+                const auto s = static_cast<uint8_t>(scale);
+                const float w = c.is_mx() ? formats::ue8m0_to_f32(s) : formats::e4m3_to_f32(s);
+                const double p = static_cast<double>(formats::e2m1_to_f32(c.code(lane, k))) *
+                                 static_cast<double>(w) *
+                                 static_cast<double>(x[static_cast<size_t>(k)]);
+                sum += p;
+                mass += std::fabs(p);
+              }
+              const double v = static_cast<double>(got[static_cast<size_t>(lane)]) *
+                               static_cast<double>(digit_gain(format));
+              EXPECT_NEAR(v, sum, 12 * 0x1p-24 * mass) << kernel.name << ", largest " << amax;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(IntegerDot, WhatIsAheadDoesNotMatter) {
   for_each_case([](Case& c) {
     for (const Kernel& kernel : kernels(c)) {

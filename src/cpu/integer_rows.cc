@@ -4,6 +4,23 @@
 #include <algorithm>
 
 namespace octet::cpu {
+namespace {
+
+template <int64_t kBlock>
+bool is_exact_row(const float* x, int64_t num_blocks) {
+  digits::Integers<kBlock> a;
+  for (int64_t b = 0; b < num_blocks; ++b, x += kBlock) {
+    if (!digits::to_digit_integers<kBlock, 3>(x, a)) return false;
+    if (a.has_third && !digits::is_exact<kBlock>(x, a.shift, a.values)) return false;
+  }
+  return true;
+}
+bool is_exact_row(const IntegerLayout& layout, const float* x) {
+  return layout.format == WeightFormat::kMxfp4 ? is_exact_row<kMxBlock>(x, layout.num_blocks)
+                                               : is_exact_row<kNvBlock>(x, layout.num_blocks);
+}
+
+}  // namespace
 
 void encode_integers(const RowDot& dot, const IntegerLayout& layout,
                      std::span<const ExpertRun> runs, const IntegerRows& rows, Executor& executor) {
@@ -19,6 +36,7 @@ void encode_integers(const RowDot& dot, const IntegerLayout& layout,
     for (int64_t row = unit * unit_rows; row < end; ++row) {
       if (rows.hold[row] != Hold::kNone) continue;
       const float* const x = rows.x + row * width;
+      if (rows.must_be_exact && !is_exact_row(layout, x)) continue;
       uint8_t* const out = rows.out + row * layout.row_bytes();
       const bool held =
           (!any_few || dot.few->encode(x, layout.num_blocks, out)) &&

@@ -48,11 +48,15 @@ inline const uint8_t* integer_row(const RowDot& dot, const IntegerLayout& layout
 
 // Fills `out` with the forms that the runs need; rows of Hold::kNone that integers hold become Hold::kIntegers. Nothing
 // where the instruction set has no kernel for them.
+//
+// `must_be_exact`: rows that integers would round stay as they are. For MXFP8 numbers whose blocks are not the weights': two
+// scales may meet in a block, wider apart than three planes.
 struct IntegerRows {
   const float* x;  // [rows, num_blocks * G]
   int64_t rows;
   uint8_t* out;  // [rows, row_bytes()]
   Hold* hold;    // [rows]
+  bool must_be_exact = false;
 };
 void encode_integers(const RowDot& dot, const IntegerLayout& layout,
                      std::span<const ExpertRun> runs, const IntegerRows& rows, Executor& executor);

@@ -17,6 +17,7 @@ namespace octet::cpu {
 struct TestLayerShape {
   WeightFormat weights = WeightFormat::kMxfp4;
   Activations activations = Activations::kBf16;
+  Precision precision = Precision::kFast;
   int64_t hidden = 128, intermediate = 96, experts = 4;
   int64_t start = 0;  // first column of down in the stored matrix: a cut inside a scale block
   int64_t first_expert = 0;  // the layer has experts before and behind this rank's
@@ -35,6 +36,7 @@ class TestLayer {
     spec_.local_experts = shape.experts;
     spec_.weights = shape.weights;
     spec_.activations = shape.activations;
+    spec_.precision = shape.precision;
     spec_.swiglu = shape.swiglu;
     for (int64_t e = 0; e < shape.experts; ++e) experts.push_back(random_expert(shape));
     pack();

@@ -29,7 +29,7 @@ struct WordRecord {
   static constexpr int64_t kHasHigh = kOffset + 4;
   static constexpr int64_t kBytes = kPlanes == 3 ? kHasHigh + 4 : kHasHigh;
   static constexpr int64_t kHighBytes = kPlanes == 3 ? 2 * kBlock : 0;
-  // Which word element k is.
+  // Which word element k is; its own inverse.
   static constexpr int64_t word(int64_t k) { return k / 4 * 4 + k % 2 * 2 + k / 2 % 2; }
   static int32_t value(const uint8_t* record, const uint8_t* high_words, int64_t k) {
     int16_t low, high = 0;
