@@ -156,10 +156,11 @@ typedef enum octet_activations {
   OCTET_ACTIVATIONS_MXFP8 = 2    /* W4A8, semantics 3 and 7 */
 } octet_activations;
 
-/* What kernels may do with bf16 activations (semantics 9). Those of this version hold them exactly for either. */
+/* What kernels may do with bf16 activations (semantics 9). Those for AVX2 and later hold them as integers, which round less for
+ * `exact`; any CPU's and the reference's hold them exactly for either. */
 typedef enum octet_precision {
-  OCTET_PRECISION_FAST = 0, /* they may hold them as block fixed point */
-  OCTET_PRECISION_EXACT = 1
+  OCTET_PRECISION_FAST = 0, /* 15 bits and sign below a block's largest */
+  OCTET_PRECISION_EXACT = 1 /* exact from 2^-14 of a block's largest on, others within 2^-22 of it */
 } octet_precision;
 
 /* Memory of a loaded layer's own: what its panels lie in, unless they are read in a mapped packed file. */

@@ -143,9 +143,9 @@ struct GroupedMoeArgs {
   const uint8_t* w2_sf;     // [E, scale_bytes(128x4, H, I/16)] e4m3
   const float* w2_alpha;    // [E]
   int64_t tokens, top_k, experts, hidden, intermediate;
-  Precision precision = Precision::kFast;  // no kernel makes a difference yet
-  Bf16* y;                                 // [route_slots, H]; rows without a slot are not written
-  int32_t* expanded_to_permuted;           // [T, k]
+  Precision precision = Precision::kFast;
+  Bf16* y;                        // [route_slots, H]; rows without a slot are not written
+  int32_t* expanded_to_permuted;  // [T, k]
 };
 
 // dequantize: element * block scale * factor, one rounding at the factor. sections 1 and 2.
