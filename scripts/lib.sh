@@ -3,7 +3,7 @@
 
 # The one list of packages, by what they are for.
 BUILD_PACKAGES="g++ cmake ninja-build pkg-config git libcli11-dev nlohmann-json3-dev libfmt-dev libxxhash-dev"
-TEST_PACKAGES="libgtest-dev libbenchmark-dev python3-numpy qemu-user"
+TEST_PACKAGES="libgtest-dev libbenchmark-dev python3-numpy qemu-user g++-aarch64-linux-gnu"
 LINT_PACKAGES="clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev"
 
 say() { printf '\n== %s\n' "$*" >&2; }

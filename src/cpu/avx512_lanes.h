@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels on digits of both AVX-512 sets share (digit_dot.h says what each part is).
+// What the kernels on digits of both AVX-512 sets share (digit_dot.h says what each part is). Empty for other targets.
 #pragma once
+
+#if defined(__AVX512BW__) && defined(__AVX512DQ__)
 
 #include <cstdint>
 #include <cstring>
@@ -76,3 +78,5 @@ struct Lanes {
 
 }  // namespace
 }  // namespace octet::cpu::avx512
+
+#endif

@@ -12,16 +12,6 @@ namespace octet::cpu {
 namespace {
 
 struct I8mm : neon::Lanes {
-  static constexpr int kPlanesTogether = 2;
-  template <int kPlanes>
-  static constexpr int register_rows() {
-    return kPlanes == 2 ? 3 : 2;
-  }
-  template <int kPlanes>
-  static constexpr int vectors_together(int rows) {
-    return rows == 1 ? 4 : 2;
-  }
-
   struct Weights {
     int8x16_t lanes[2];  // 0 and 1, 2 and 3
   };
@@ -31,12 +21,6 @@ struct I8mm : neon::Lanes {
     const int32x4_t high = vreinterpretq_s32_s8(halves.high);
     return {
         {vreinterpretq_s8_s32(vzip1q_s32(low, high)), vreinterpretq_s8_s32(vzip2q_s32(low, high))}};
-  }
-
-  using Digits = int8x16_t;
-  static OCTET_INLINE Digits load_digits(const uint8_t* at, int plane) {
-    if (plane == 0) return vreinterpretq_s8_u8(vld1q_u8(at));
-    return vcombine_s8(vreinterpret_s8_u8(vld1_u8(at)), vdup_n_s8(0));  // the third, alone
   }
 
   template <int kPlanes>

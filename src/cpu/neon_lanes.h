@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernels on digits of both NEON sets share (digit_dot.h says what each part is). Weights are looked up with their
-// signs, so the record's offset is not needed.
+// signs, so the record's offset is not needed. Empty for other targets.
 #pragma once
+
+#if defined(__aarch64__)
 
 #include <arm_neon.h>
 #include <cstdint>
@@ -17,6 +19,16 @@ struct Lanes {
   using Floats = float32x4_t;
   static constexpr int kLanes = 4;
   static constexpr int kVectors = 4;
+  static constexpr int kPlanesTogether = 2;
+  // 32 registers: 4 for each row's outputs, its planes' sums of each vector, 2 of weights for each vector, digits, table.
+  template <int kPlanes>
+  static constexpr int register_rows() {
+    return kPlanes == 2 ? 4 : 3;
+  }
+  template <int kPlanes>
+  static constexpr int vectors_together(int rows) {
+    return rows == 1 ? 4 : rows == 2 ? 2 : 1;
+  }
 
   // 2 w of the codes.
   static OCTET_INLINE int8x16_t doubled(uint8x16_t codes) {
@@ -29,6 +41,13 @@ struct Lanes {
   static OCTET_INLINE Halves decode_halves(const uint8_t* line) {
     const uint8x16_t v = vld1q_u8(line);
     return {doubled(vandq_u8(v, vdupq_n_u8(15))), doubled(vshrq_n_u8(v, 4))};
+  }
+
+  // Planes 0 and 1: they lie side by side in a record. The third: alone.
+  using Digits = int8x16_t;
+  static OCTET_INLINE Digits load_digits(const uint8_t* at, int plane) {
+    if (plane == 0) return vreinterpretq_s8_u8(vld1q_u8(at));
+    return vcombine_s8(vreinterpret_s8_u8(vld1_u8(at)), vdup_n_s8(0));
   }
 
   template <WeightFormat kFormat>
@@ -62,3 +81,5 @@ struct Lanes {
 
 }  // namespace
 }  // namespace octet::cpu::neon
+
+#endif

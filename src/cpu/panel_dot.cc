@@ -38,8 +38,18 @@ bool has_avx512_vnni() {
   return has;
 }
 
+bool has_avx_vnni() {
+  static const bool has = [] {
+    constexpr unsigned kAvxVnni = 1U << 4;  // clang 14 has no name for it, as for F16C
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & kAvxVnni) != 0;
+  }();
+  return has;
+}
+
 const PanelDot kPanelDotAvx512Vnni{&kFloatDotsAvx2, &kDigitDotsAvx512Vnni, nullptr};
 const PanelDot kPanelDotAvx512{&kFloatDotsAvx2, &kDigitDotsAvx512, nullptr};
+const PanelDot kPanelDotAvxVnni{&kFloatDotsAvx2, &kDigitDotsAvxVnni, &kWordDotsAvx2};
 const PanelDot kPanelDotAvx2{&kFloatDotsAvx2, &kDigitDotsAvx2, &kWordDotsAvx2};
 
 #else
@@ -47,7 +57,8 @@ const PanelDot kPanelDotAvx2{&kFloatDotsAvx2, &kDigitDotsAvx2, &kWordDotsAvx2};
 bool has_avx2() { return false; }
 bool has_avx512() { return false; }
 bool has_avx512_vnni() { return false; }
-const PanelDot kPanelDotAvx512Vnni{}, kPanelDotAvx512{}, kPanelDotAvx2{};
+bool has_avx_vnni() { return false; }
+const PanelDot kPanelDotAvx512Vnni{}, kPanelDotAvx512{}, kPanelDotAvxVnni{}, kPanelDotAvx2{};
 
 #endif
 

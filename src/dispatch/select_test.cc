@@ -23,11 +23,18 @@ std::string why_not(const Selection& s, std::string_view name) {
   return at == s.refused.end() ? "" : at->why;
 }
 
+// The first instruction set of the table that this machine has.
+Isa best_isa() {
+  int at = 0;
+  while (!cpu::isas()[static_cast<size_t>(at)].is_here()) ++at;
+  return static_cast<Isa>(at);
+}
+
 TEST(Select, TakesTheFirstRowThatFitsAndSaysWhyNotTheOthers) {
   const Selection s = select(small_problem());
   ASSERT_NE(s.kernel, nullptr);
-  EXPECT_EQ(s.kernel->name,
-            cpu::has_avx2() ? "experts_bf16_mxfp4_avx2" : "experts_bf16_mxfp4_portable");
+  EXPECT_EQ(s.kernel->isa, best_isa());
+  EXPECT_TRUE(s.kernel->name.starts_with("experts_bf16_mxfp4_")) << s.kernel->name;
   EXPECT_EQ(s.refused.size(), kernels().size() - 1) << "every other row has a sentence";
   EXPECT_EQ(why_not(s, "experts_mxfp8_mxfp4_portable"),
             "takes mxfp8 activations, the layer has bf16");
@@ -94,8 +101,12 @@ TEST(Select, EveryInstructionSetHasARowOfItsTable) {
   EXPECT_EQ(machine_refusal(Isa::kPortable), "");
   EXPECT_EQ(machine_refusal(Isa::kReference), "");
   EXPECT_EQ(machine_refusal(Isa::kAvx2), cpu::has_avx2() ? "" : "this machine has no AVX2 and FMA");
-  EXPECT_EQ(&cpu::best_panel_dot(),
-            cpu::has_avx2() ? &cpu::kPanelDotAvx2 : &cpu::kPanelDotPortable);
+  EXPECT_EQ(&cpu::best_panel_dot(), cpu::isas()[static_cast<size_t>(best_isa())].dot);
+  for (const cpu::IsaInfo& isa : cpu::isas()) {
+    if (isa.is_here()) {
+      EXPECT_NE(isa.dot->floats, nullptr) << isa.runs_on;
+    }
+  }
 }
 
 TEST(Select, RefusesWithEveryCandidatesReason) {

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-LARGER = re.compile(r"_(avx2|avx512\w*|neon\w*|sve\w*)\.cc\.o$")
+LARGER = re.compile(r"_(avx\w*|neon\w*|sve\w*)\.cc\.o$")
 
 
 def main() -> int:
@@ -26,8 +26,8 @@ def main() -> int:
             if line.endswith(".o:"):
                 member = line[:-1]
                 seen += bool(LARGER.search(member))
-            elif LARGER.search(member) and (found := re.match(r"[0-9a-f]+ [Ww] (.*)", line)):
-                print(f"{member}: {found[1]} is a weak function, want it inlined or in an anonymous namespace")
+            elif LARGER.search(member) and (found := re.match(r"[0-9a-f]+ [WwVvu] (.*)", line)):
+                print(f"{member}: {found[1]} is weak, want it inlined or in an anonymous namespace")
                 weak += 1
     if not seen:
         print(f"no object of a larger instruction set in {', '.join(archives)}")
