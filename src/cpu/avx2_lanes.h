@@ -37,6 +37,7 @@ struct Lanes {
     asm("" : "+x"(v));  // one load, not one for each use
     return {doubled(v), doubled(_mm256_srli_epi16(v, 4))};
   }
+  // 2 w + 12 of the low nibbles' codes.
   static OCTET_INLINE Ints doubled(Ints nibbles) {
     const Ints table = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
@@ -55,11 +56,19 @@ struct Lanes {
     return {broadcast_word(at), broadcast_word(at + 4)};
   }
 
+  static OCTET_INLINE Ints first(const uint8_t* offset) { return broadcast_word(offset); }
+  static OCTET_INLINE Ints no_ints() { return _mm256_setzero_si256(); }
+  static OCTET_INLINE Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+  template <int kBits>
+  static OCTET_INLINE Ints shifted(Ints v) {
+    return _mm256_slli_epi32(v, kBits);
+  }
+
   template <WeightFormat kFormat>
   static OCTET_INLINE Floats scales(const uint8_t* codes) {
     const Ints code =
         _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(code, kFormat == WeightFormat::kMxfp4 ? 23 : 20));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(code, digits::kScaleShift<kFormat>));
   }
   template <WeightFormat kFormat>
   static OCTET_INLINE bool is_ordinary(const uint8_t* codes) {

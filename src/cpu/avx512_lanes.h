@@ -21,6 +21,10 @@ struct Lanes {
   static constexpr int kVectors = 1;
   static constexpr int kPlanesTogether = 1;
   template <int kPlanes>
+  static constexpr int register_rows() {
+    return 4;
+  }
+  template <int kPlanes>
   static constexpr int vectors_together(int /*rows*/) {
     return 1;
   }
@@ -51,11 +55,19 @@ struct Lanes {
     return {broadcast_word(at), broadcast_word(at + 4)};
   }
 
+  static OCTET_INLINE Ints first(const uint8_t* offset) { return broadcast_word(offset); }
+  static OCTET_INLINE Ints no_ints() { return _mm512_setzero_si512(); }
+  static OCTET_INLINE Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+  template <int kBits>
+  static OCTET_INLINE Ints shifted(Ints v) {
+    return _mm512_slli_epi32(v, kBits);
+  }
+
   template <WeightFormat kFormat>
   static OCTET_INLINE Floats scales(const uint8_t* codes) {
     const Ints code =
         _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(code, kFormat == WeightFormat::kMxfp4 ? 23 : 20));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(code, digits::kScaleShift<kFormat>));
   }
   template <WeightFormat kFormat>
   static OCTET_INLINE bool is_ordinary(const uint8_t* codes) {

@@ -7,11 +7,12 @@
 //
 // An instruction set is a struct `Isa`, in an unnamed namespace, so that nothing compiled for it is taken for another's:
 //   Floats, Ints                  vectors of kLanes binary32 and int32 numbers; kVectors of them are a panel's 16 lanes
-//   kRegisterRows[planes - 2]     rows whose sums its registers hold
+//   register_rows<planes>()       rows whose sums its registers hold
+//   vectors_together<planes>(n)   vectors whose block sums they hold at once, of n rows
 //   Weights decode(line)          a vector's part of a tile's line, as bytes: lanes x 8 elements
 //   Digits load_digits(at)        eight digits of each of kPlanesTogether planes, for all lanes
 //   Sums<kPlanes>                 of a row, a vector and a block; start() with the record's offset, add() lines in order,
-//                                 total() as int32
+//                                 total() as int32; block_sums.h has two that fit most
 //   scales<kFormat>(codes)        kLanes ordinary scales, NVFP4's times 2^-120
 //   is_ordinary<kFormat>(codes)   whether 64 scale codes are all ordinary
 //   to_floats, multiply, fma, broadcast, zero, load, store
@@ -92,10 +93,7 @@ class Kernel {
   OCTET_INLINE void add_tail(const uint8_t* group, int64_t num_blocks) {
     const uint8_t* const codes = group + num_blocks * layouts::kPanelRows;
     prefetch(group, layouts::panel_payload_bytes(kFormat, num_blocks), ahead_);
-    uint8_t scales[layouts::kPanelGroup * layouts::kPanelRows];
-    std::memset(scales, kOrdinaryFrom<kFormat>, sizeof scales);
-    std::memcpy(scales, group, static_cast<size_t>(num_blocks * layouts::kPanelRows));
-    if (!Isa::template is_ordinary<kFormat>(scales)) {
+    if (!is_ordinary_group<Isa, kFormat>(group, num_blocks)) {
       add_odd_group(group, codes, num_blocks);
       return;
     }

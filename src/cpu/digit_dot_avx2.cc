@@ -8,6 +8,7 @@
 //     vpaddw                     of 16 elements: at most 4 * 6144 = 24576
 //     vpmaddwd                   the planes times 1 and 256 into int32, the third shifted by 16
 #include "cpu/avx2_lanes.h"
+#include "cpu/block_sums.h"
 #include "cpu/digit_dot.h"
 
 namespace octet::cpu {
@@ -15,26 +16,15 @@ namespace {
 
 struct Avx2 : avx2::Lanes {
   template <int kPlanes>
-  struct Sums {
-    Ints sum, pairs[kPlanes];
-    OCTET_INLINE void start(const uint8_t* offset) { sum = broadcast_word(offset); }
-    OCTET_INLINE void add(const Weights& w, const Digits& x, int plane, int line) {
-      const Ints four = _mm256_add_epi16(_mm256_maddubs_epi16(w.low, x.low),
-                                         _mm256_maddubs_epi16(w.high, x.high));
-      pairs[plane] = line % 2 == 0 ? four : _mm256_add_epi16(pairs[plane], four);
-      if (line % 2 == 1 && plane == kPlanes - 1) widen();
-    }
-    OCTET_INLINE void widen() {
-      Ints words = _mm256_add_epi32(_mm256_madd_epi16(pairs[0], _mm256_set1_epi16(1)),
-                                    _mm256_madd_epi16(pairs[1], _mm256_set1_epi16(256)));
-      if constexpr (kPlanes == 3) {
-        const Ints third = _mm256_madd_epi16(pairs[2], _mm256_set1_epi16(1));
-        words = _mm256_add_epi32(words, _mm256_slli_epi32(third, 16));
-      }
-      sum = _mm256_add_epi32(sum, words);
-    }
-    OCTET_INLINE Ints total() const { return sum; }
-  };
+  using Sums = digits::PairSums<Avx2, kPlanes>;
+
+  static OCTET_INLINE Ints four(const Weights& w, const Digits& x) {
+    return add_words(_mm256_maddubs_epi16(w.low, x.low), _mm256_maddubs_epi16(w.high, x.high));
+  }
+  static OCTET_INLINE Ints add_words(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
+  static OCTET_INLINE Ints widened(Ints pairs, int16_t factor) {
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(factor));
+  }
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ struct I8mm : neon::Lanes {
     Ints lanes[kPlanes == 3 ? 2 : 1][2];  // of planes 0 and 1, of the third
     OCTET_INLINE void start(const uint8_t* /*offset*/) {
       OCTET_UNROLL
-      for (auto& pair : lanes) pair[0] = pair[1] = vdupq_n_s32(0);
+      for (auto& pair : lanes) pair[0] = pair[1] = no_ints();
     }
     OCTET_INLINE void add(const Weights& w, Digits x, int plane, int /*line*/) {
       Ints(&to)[2] = lanes[plane / 2];
@@ -36,10 +36,10 @@ struct I8mm : neon::Lanes {
       to[1] = vmmlaq_s32(to[1], w.lanes[1], x);
     }
     OCTET_INLINE Ints total() const {
-      Ints sum = vaddq_s32(vuzp1q_s32(lanes[0][0], lanes[0][1]),
-                           vshlq_n_s32(vuzp2q_s32(lanes[0][0], lanes[0][1]), 8));
+      Ints sum = Lanes::add(vuzp1q_s32(lanes[0][0], lanes[0][1]),
+                            shifted<8>(vuzp2q_s32(lanes[0][0], lanes[0][1])));
       if constexpr (kPlanes == 3)
-        sum = vaddq_s32(sum, vshlq_n_s32(vuzp1q_s32(lanes[1][0], lanes[1][1]), 16));
+        sum = Lanes::add(sum, shifted<16>(vuzp1q_s32(lanes[1][0], lanes[1][1])));
       return sum;
     }
   };

@@ -26,14 +26,19 @@
 
 namespace octet::cpu {
 
+// Where in a record stands what both forms have (words.h has the other): byte offsets.
 template <int64_t kBlock, int kPlanes>
-struct DigitRecord {
-  // Byte offsets.
+struct IntegerRecord {
   static constexpr int64_t kScale = 2 * kBlock;
   static constexpr int64_t kOffset = kScale + 4;
   static constexpr int64_t kHasThird = kOffset + 4;
-  static constexpr int64_t kThird = kHasThird + 4;
-  static constexpr int64_t kBytes = kPlanes == 3 ? kThird + kBlock : kHasThird;
+  static constexpr int64_t kEnd = kPlanes == 3 ? kHasThird + 4 : kHasThird;
+};
+
+template <int64_t kBlock, int kPlanes>
+struct DigitRecord : IntegerRecord<kBlock, kPlanes> {
+  static constexpr int64_t kThird = DigitRecord::kHasThird + 4;
+  static constexpr int64_t kBytes = kPlanes == 3 ? kThird + kBlock : DigitRecord::kEnd;
   // Where element k's digit of a plane stands.
   static constexpr int64_t digit(int plane, int64_t k) {
     return plane == 2 ? kThird + k : k / 8 * 16 + plane * 8 + k % 8;
@@ -136,18 +141,22 @@ template <int64_t kBlock, int kPlanes>
   return true;
 }
 
-// At DigitRecord's places.
-template <WeightFormat kFormat>
-[[gnu::always_inline]] inline void store_scale_and_offset(const Integers<scale_block(kFormat)>& a,
-                                                          uint8_t* record) {
+// What follows a record's numbers.
+template <WeightFormat kFormat, int kPlanes>
+[[gnu::always_inline]] inline void store_record_end(const Integers<scale_block(kFormat)>& a,
+                                                    uint8_t* record) {
   constexpr int64_t kBlock = scale_block(kFormat);
-  using Record = DigitRecord<kBlock, 2>;
+  using Record = IntegerRecord<kBlock, kPlanes>;
   int32_t sum = 0;
   for (int64_t k = 0; k < kBlock; ++k) sum += a.values[k];
   const float scale = pow2(-a.shift - 1) * digit_gain(kFormat);
   const int32_t offset = -12 * sum;
   std::memcpy(record + Record::kScale, &scale, sizeof scale);
   std::memcpy(record + Record::kOffset, &offset, sizeof offset);
+  if constexpr (kPlanes == 3) {
+    const uint32_t flag = a.has_third ? 1 : 0;
+    std::memcpy(record + Record::kHasThird, &flag, sizeof flag);
+  }
 }
 
 // The record of one block; false if it has none. In a header so that each instruction set compiles its own: same bytes.
@@ -157,7 +166,7 @@ template <WeightFormat kFormat, int kPlanes>
   using Record = DigitRecord<kBlock, kPlanes>;
   Integers<kBlock> a;
   if (!to_digit_integers<kBlock, kPlanes>(v, a)) return false;
-  store_scale_and_offset<kFormat>(a, record);
+  store_record_end<kFormat, kPlanes>(a, record);
   uint8_t digits[kPlanes][kBlock];
   for (int plane = 0; plane < kPlanes; ++plane) {
     for (int64_t k = 0; k < kBlock; ++k) {
@@ -170,11 +179,7 @@ template <WeightFormat kFormat, int kPlanes>
     std::memcpy(record + 2 * k, digits[0] + k, 8);
     std::memcpy(record + 2 * k + 8, digits[1] + k, 8);
   }
-  if constexpr (kPlanes == 3) {
-    const uint32_t flag = a.has_third ? 1 : 0;
-    std::memcpy(record + Record::kHasThird, &flag, sizeof flag);
-    std::memcpy(record + Record::kThird, digits[2], kBlock);
-  }
+  if constexpr (kPlanes == 3) std::memcpy(record + Record::kThird, digits[2], kBlock);
   return true;
 }
 

@@ -67,7 +67,7 @@ struct Kind {
     p.scale = load<float>(record.data() + Words::kScale);
     p.offset = load<int32_t>(record.data() + Words::kOffset);
     if constexpr (kPlanes == 3) {
-      p.flag = load<uint32_t>(record.data() + Words::kHasHigh);
+      p.flag = load<uint32_t>(record.data() + Words::kHasThird);
       if (p.flag == 0) expect_zeros(high.data(), 2 * kBlock);
     }
     return p;

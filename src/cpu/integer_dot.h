@@ -41,6 +41,19 @@ template <WeightFormat kFormat>
 constexpr uint8_t kOrdinaryFrom = kFormat == WeightFormat::kMxfp4 ? 1 : 0;
 template <WeightFormat kFormat>
 constexpr uint8_t kOrdinaryTo = kFormat == WeightFormat::kMxfp4 ? formats::kMxfp4LastFinite : 0x7E;
+// By how much: to binary32's exponent, NVFP4's 2^-120 too small (digits.h, digit_gain).
+template <WeightFormat kFormat>
+constexpr int kScaleShift = kFormat == WeightFormat::kMxfp4 ? 23 : 20;
+
+// Whether the scale codes of a group are all ordinary. Isa::is_ordinary() takes four blocks' codes, the last group may have fewer.
+template <class Isa, WeightFormat kFormat>
+OCTET_INLINE bool is_ordinary_group(const uint8_t* codes, int64_t num_blocks) {
+  if (num_blocks == layouts::kPanelGroup) return Isa::template is_ordinary<kFormat>(codes);
+  uint8_t scales[layouts::kPanelGroup * layouts::kPanelRows];
+  std::memset(scales, kOrdinaryFrom<kFormat>, sizeof scales);
+  std::memcpy(scales, codes, static_cast<size_t>(num_blocks * layouts::kPanelRows));
+  return Isa::template is_ordinary<kFormat>(scales);
+}
 
 // One block, of integers `x` times 2 `unit`, into `acc` [16], one lane after the other. A UE8M0 code from 253 on gives weights
 // that may be infinite each on its own: there the products are summed one by one.

@@ -50,13 +50,21 @@ struct Lanes {
     return vcombine_s8(vreinterpret_s8_u8(vld1_u8(at)), vdup_n_s8(0));
   }
 
+  static OCTET_INLINE Ints first(const uint8_t* /*offset*/) { return no_ints(); }
+  static OCTET_INLINE Ints no_ints() { return vdupq_n_s32(0); }
+  static OCTET_INLINE Ints add(Ints a, Ints b) { return vaddq_s32(a, b); }
+  template <int kBits>
+  static OCTET_INLINE Ints shifted(Ints v) {
+    return vshlq_n_s32(v, kBits);
+  }
+
   template <WeightFormat kFormat>
   static OCTET_INLINE Floats scales(const uint8_t* codes) {
     uint32_t four;
     __builtin_memcpy(&four, codes, sizeof four);
     const uint8x8_t bytes = vreinterpret_u8_u32(vdup_n_u32(four));
     const uint32x4_t code = vmovl_u16(vget_low_u16(vmovl_u8(bytes)));
-    return vreinterpretq_f32_u32(vshlq_n_u32(code, kFormat == WeightFormat::kMxfp4 ? 23 : 20));
+    return vreinterpretq_f32_u32(vshlq_n_u32(code, digits::kScaleShift<kFormat>));
   }
   template <WeightFormat kFormat>
   static OCTET_INLINE bool is_ordinary(const uint8_t* codes) {

@@ -7,8 +7,9 @@
 //
 // Rounding: that of digit_dot.h; the block sums are the same integers.
 #include <algorithm>
-#include <immintrin.h>
+#include <cstring>
 
+#include "cpu/avx2_lanes.h"
 #include "cpu/integer_dot.h"
 #include "cpu/panel_dot.h"
 #include "cpu/unroll.h"
@@ -18,8 +19,9 @@
 namespace octet::cpu {
 namespace {
 
-constexpr int kLanes = 8;
-constexpr int kHalves = 2;
+using avx2::Lanes;
+constexpr int kLanes = Lanes::kLanes;
+constexpr int kHalves = Lanes::kVectors;
 constexpr int kPairs = 4;     // vectors of pairs in half a line
 constexpr int kTileRows = 4;  // whose sums fit the registers
 
@@ -30,12 +32,6 @@ struct Decoded {
   alignas(32) int16_t words[layouts::kPanelGroup][kLines * kPairs * kHalves][16];
   alignas(32) float scales[layouts::kPanelGroup][kHalves][kLanes];
 };
-
-OCTET_INLINE __m256i doubled(__m256i nibbles) {
-  const __m256i table = _mm256_broadcastsi128_si256(
-      _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
-  return _mm256_shuffle_epi8(table, _mm256_and_si256(nibbles, _mm256_set1_epi8(15)));
-}
 
 // Even and odd bytes as words.
 OCTET_INLINE void store_pairs(__m256i bytes, int16_t (*out)[16]) {
@@ -52,35 +48,12 @@ OCTET_INLINE void decode_block(const uint8_t* scales, const uint8_t* codes, int6
       const __m256i v =
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + 64 * line + 32 * half));
       int16_t(*const to)[16] = out.words[b] + line * kPairs * kHalves + half;
-      store_pairs(doubled(v), to);
-      store_pairs(doubled(_mm256_srli_epi16(v, 4)), to + 2 * kHalves);
+      store_pairs(Lanes::doubled(v), to);
+      store_pairs(Lanes::doubled(_mm256_srli_epi16(v, 4)), to + 2 * kHalves);
     }
   }
-  for (int half = 0; half < kHalves; ++half) {
-    const __m256i code = _mm256_cvtepu8_epi32(
-        _mm_loadl_epi64(reinterpret_cast<const __m128i*>(scales + kLanes * half)));
-    _mm256_store_ps(out.scales[b][half], _mm256_castsi256_ps(_mm256_slli_epi32(
-                                             code, kFormat == WeightFormat::kMxfp4 ? 23 : 20)));
-  }
-}
-
-template <WeightFormat kFormat>
-bool are_ordinary(const uint8_t* codes, int64_t count) {
-  const __m128i least = _mm_set1_epi8(static_cast<char>(digits::kOrdinaryFrom<kFormat>));
-  const __m128i most = _mm_set1_epi8(
-      static_cast<char>(digits::kOrdinaryTo<kFormat> - digits::kOrdinaryFrom<kFormat>));
-  __m128i largest = _mm_setzero_si128();
-  for (int64_t i = 0; i < count; i += 16) {
-    const __m128i code = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i));
-    largest = _mm_max_epu8(largest, _mm_sub_epi8(code, least));
-  }
-  return _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(largest, most), most)) == 0xFFFF;
-}
-
-OCTET_INLINE __m256i broadcast_word(const uint8_t* at) {
-  int32_t word;
-  std::memcpy(&word, at, sizeof word);
-  return _mm256_set1_epi32(word);
+  for (int half = 0; half < kHalves; ++half)
+    Lanes::store(out.scales[b][half], Lanes::scales<kFormat>(scales + kLanes * half));
 }
 
 // Adds a block's words times weights to `sums`.
@@ -93,7 +66,7 @@ OCTET_INLINE void add_words(const int16_t (*weights)[16], const uint8_t* const (
     const __m256i high = _mm256_load_si256(w + 1);
     OCTET_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      const __m256i words = broadcast_word(x[row] + at + 4 * pair);
+      const __m256i words = Lanes::broadcast_word(x[row] + at + 4 * pair);
       sums[row][0] = _mm256_add_epi32(sums[row][0], _mm256_madd_epi16(low, words));
       sums[row][1] = _mm256_add_epi32(sums[row][1], _mm256_madd_epi16(high, words));
       // Row after row: g++ would otherwise multiply for all rows first, and spill.
@@ -148,11 +121,11 @@ void add_rows(const Decoded<kFormat>& weights, Blocks blocks, const uint8_t* con
     __m256i sums[kRows][kHalves];
     OCTET_UNROLL
     for (int row = 0; row < kRows; ++row)
-      sums[row][0] = sums[row][1] = broadcast_word(x[row] + Record::kOffset);
+      sums[row][0] = sums[row][1] = Lanes::broadcast_word(x[row] + Record::kOffset);
     add_words<kFormat, kRows>(weights.words[b], x, 0, sums);
     if constexpr (kPlanes == 3) {
       uint8_t any = 0;
-      for (int row = 0; row < kRows; ++row) any |= x[row][Record::kHasHigh];
+      for (int row = 0; row < kRows; ++row) any |= x[row][Record::kHasThird];
       if (any != 0)
         add_high_words<kFormat, kRows>(weights.words[b], high, b * Record::kHighBytes, sums);
     }
@@ -181,9 +154,9 @@ void add_odd_row(const uint8_t* scales, const uint8_t* codes, Blocks blocks, con
   for (int64_t b = 0; b < blocks.count; ++b) {
     int32_t x[kBlock];
     for (int64_t k = 0; k < kBlock; ++k) x[k] = Record::value(group.records, group.high, k);
-    digits::add_odd_block<Decoded<kFormat>, kFormat>(
-        scales + b * layouts::kPanelRows, codes + b * layouts::panel_tile_bytes(kFormat), x,
-        digits::load_f32(group.records + Record::kScale), out);
+    digits::add_odd_block<Lanes, kFormat>(scales + b * layouts::kPanelRows,
+                                          codes + b * layouts::panel_tile_bytes(kFormat), x,
+                                          digits::load_f32(group.records + Record::kScale), out);
     group.records += Record::kBytes;
     group.high += Record::kHighBytes;
   }
@@ -204,7 +177,7 @@ void dot(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* x, int 
     const uint8_t* const codes = panel + blocks.count * layouts::kPanelRows;
     const int64_t bytes = layouts::panel_payload_bytes(kFormat, blocks.count);
     digits::prefetch(panel, bytes, ahead);
-    if (are_ordinary<kFormat>(panel, blocks.count * layouts::kPanelRows)) {
+    if (digits::is_ordinary_group<Lanes, kFormat>(panel, blocks.count)) {
       for (int64_t b = 0; b < blocks.count; ++b)
         decode_block<kFormat>(panel + b * layouts::kPanelRows,
                               codes + b * layouts::panel_tile_bytes(kFormat), b, weights);

@@ -5,7 +5,7 @@
 //   record of a block of G numbers, little-endian
 //     G words, in each four of elements 0, 2, 1, 3         A, or its low word (then A = 2^16 high + low, both signed)
 //     [f32 scale][i32 offset]                              as in digits.h
-//     [u32 has_high]                                       three planes only
+//     [u32 has_third]                                      three planes only: has high words
 //   high words of a block
 //     G words in the same order                            zeros where it has none
 //
@@ -22,12 +22,8 @@
 namespace octet::cpu {
 
 template <int64_t kBlock, int kPlanes>
-struct WordRecord {
-  // Byte offsets.
-  static constexpr int64_t kScale = 2 * kBlock;
-  static constexpr int64_t kOffset = kScale + 4;
-  static constexpr int64_t kHasHigh = kOffset + 4;
-  static constexpr int64_t kBytes = kPlanes == 3 ? kHasHigh + 4 : kHasHigh;
+struct WordRecord : IntegerRecord<kBlock, kPlanes> {
+  static constexpr int64_t kBytes = WordRecord::kEnd;
   static constexpr int64_t kHighBytes = kPlanes == 3 ? 2 * kBlock : 0;
   // Which word element k is; its own inverse.
   static constexpr int64_t word(int64_t k) { return k / 4 * 4 + k % 2 * 2 + k / 2 % 2; }
@@ -52,10 +48,9 @@ template <WeightFormat kFormat, int kPlanes>
                                                      uint8_t* high_words) {
   constexpr int64_t kBlock = scale_block(kFormat);
   using Record = WordRecord<kBlock, kPlanes>;
-  static_assert(Record::kScale == DigitRecord<kBlock, kPlanes>::kScale);
   Integers<kBlock> a;
   if (!to_digit_integers<kBlock, kPlanes>(v, a)) return false;
-  store_scale_and_offset<kFormat>(a, record);
+  store_record_end<kFormat, kPlanes>(a, record);
   int16_t low[kBlock], high[kBlock];
   for (int64_t k = 0; k < kBlock; ++k) {
     const auto word = static_cast<int16_t>(a.values[k]);
@@ -63,11 +58,7 @@ template <WeightFormat kFormat, int kPlanes>
     high[Record::word(k)] = static_cast<int16_t>((a.values[k] - word) >> 16);
   }
   std::memcpy(record, low, sizeof low);
-  if constexpr (kPlanes == 3) {
-    const uint32_t flag = a.has_third ? 1 : 0;
-    std::memcpy(record + Record::kHasHigh, &flag, sizeof flag);
-    std::memcpy(high_words, high, sizeof high);
-  }
+  if constexpr (kPlanes == 3) std::memcpy(high_words, high, sizeof high);
   return true;
 }
 
