@@ -15,6 +15,7 @@
 #include "cpu/digits.h"
 #include "cpu/integer_rows.h"
 #include "cpu/panel_dot.h"
+#include "cpu/test_nmse.h"
 #include "formats/bf16.h"
 #include "formats/e2m1.h"
 #include "formats/e4m3.h"
@@ -104,15 +105,6 @@ struct Matrix {
     return sums;
   }
 };
-
-double nmse(const Sums& got, const Sums& want) {
-  double error = 0, energy = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    energy += want[i] * want[i];
-  }
-  return error / energy;
-}
 
 float to_bf16(float v) { return formats::bf16_to_f32(formats::bf16_from_f32(v)); }
 

@@ -5,7 +5,7 @@
 //   x rows f32 ──► gate_up ──► h f32 ──► finish (quantise or round, 32 columns of a row at a time) ──► down ──► y rows bf16
 //
 // A unit of work is one run times 32 columns of h (four gate_up panels), or times 16 down panels: each panel is read from
-// memory once, all the run's rows go through it, kMaxDotRows at a time. A row's numbers do not depend on the others.
+// memory once, all the run's rows go through it, as many at a time as their kernel takes. A row's numbers do not depend on the others.
 // Rounding: panel_dot.h; then factor and bias a rounding each, SwiGLU (activation.h), y once to BF16.
 #pragma once
 

@@ -2,6 +2,7 @@
 #include "cpu/experts.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "cpu/expert_gemm.h"
 #include "cpu/quantize.h"
@@ -151,14 +152,9 @@ void hold_x(const ExpertsArgs& a, const Problem& p, const Workspace& w, const Pr
   encode_integers(product.dot, layout, product.runs,
                   {.x = w.x, .rows = p.tokens, .out = w.x_integers, .hold = w.token_hold},
                   executor);
-  for (const ExpertRun& run : product.runs) {
-    for (int64_t row = run.first; row < run.first + run.count; ++row) {
-      const int64_t token = w.row_slot[row] / p.top_k;
-      w.hold[row] = w.token_hold[token];
-      w.integer_rows[row] =
-          integer_row(product.dot, layout, run, w.x_integers + token * layout.row_bytes());
-    }
-  }
+  const auto token_of = [&](int64_t row) { return w.row_slot[row] / p.top_k; };
+  for (int64_t row = 0; row < *w.num_rows; ++row) w.hold[row] = w.token_hold[token_of(row)];
+  find_integer_rows(product.dot, layout, product.runs, w.x_integers, token_of, w.integer_rows);
 }
 
 // A piece of a row of h, up to 32 columns.
@@ -205,12 +201,8 @@ void hold_h(const Problem& p, const Workspace& w, int64_t start, const ProductAr
                    .hold = w.hold,
                    .must_be_exact = p.is_mxfp8() && start != 0},
                   executor);
-  for (const ExpertRun& run : product.runs) {
-    for (int64_t row = run.first; row < run.first + run.count; ++row) {
-      w.integer_rows[row] =
-          integer_row(product.dot, layout, run, w.h_integers + row * layout.row_bytes());
-    }
-  }
+  find_integer_rows(product.dot, layout, product.runs, w.h_integers, std::identity{},
+                    w.integer_rows);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // gemm1 and gemm2 on prepared tensors, row by row of a routing record. semantics.md sections 7 and 8.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "cpu/expert_gemm.h"
@@ -66,29 +67,24 @@ void gemm1(const Gemm1Args& a, PanelDot dot, Executor& executor) {
   widen_mxfp8({a.x_quant, a.x_scale, a.tokens, a.hidden}, x.get(), token_hold.data(), executor);
   const RowDot row_dot = dot.of(WeightFormat::kMxfp4, kPlanes);
   const IntegerLayout layout{WeightFormat::kMxfp4, kPlanes, a.hidden / kMxBlock};
-  IntegerScratch integers(layout, a.tokens);
-  encode_integers(
-      row_dot, layout, rows.runs,
-      {.x = x.get(), .rows = a.tokens, .out = integers.data(), .hold = token_hold.data()},
-      executor);
+  const auto token_of = [&](int64_t i) { return rows.token[static_cast<size_t>(i)]; };
+  const IntegerScratch integers(row_dot, layout, rows.runs,
+                                {.x = x.get(), .rows = a.tokens, .hold = token_hold.data()},
+                                token_of, executor);
   std::vector<const float*> x_rows;
-  std::vector<const uint8_t*> integer_rows;
   std::vector<Hold> hold;
   std::vector<float*> h_rows;
-  for (const ExpertRun& run : rows.runs) {
-    for (int64_t i = run.first; i < run.first + run.count; ++i) {
-      const int64_t token = rows.token[static_cast<size_t>(i)];
-      x_rows.push_back(x.get() + token * a.hidden);
-      integer_rows.push_back(integer_row(row_dot, layout, run, integers.row(token)));
-      hold.push_back(token_hold[static_cast<size_t>(token)]);
-      h_rows.push_back(h.get() + i * a.padded);
-    }
+  for (int64_t i = 0; i < num_rows; ++i) {
+    const int64_t token = token_of(i);
+    x_rows.push_back(x.get() + token * a.hidden);
+    hold.push_back(token_hold[static_cast<size_t>(token)]);
+    h_rows.push_back(h.get() + i * a.padded);
   }
   const ProductArgs product{.weights = &weights,
                             .dot = row_dot,
                             .runs = rows.runs,
                             .x = x_rows.data(),
-                            .integers = integer_rows.data(),
+                            .integers = integers.rows(),
                             .hold = hold.data(),
                             .scratch = scratch.data()};
   const HiddenArgs hidden{.intermediate = a.intermediate, .h = h_rows.data(), .width = a.padded};
@@ -127,20 +123,14 @@ void gemm2(const Gemm2Args& a, PanelDot dot, Executor& executor) {
   });
   const RowDot row_dot = dot.of(WeightFormat::kMxfp4, kPlanes);
   const IntegerLayout layout{WeightFormat::kMxfp4, kPlanes, blocks};
-  IntegerScratch integers(layout, num_rows);
-  encode_integers(row_dot, layout, rows.runs,
-                  {.x = h.get(), .rows = num_rows, .out = integers.data(), .hold = hold.data()},
-                  executor);
-  std::vector<const uint8_t*> integer_rows;
-  for (const ExpertRun& run : rows.runs) {
-    for (int64_t i = run.first; i < run.first + run.count; ++i)
-      integer_rows.push_back(integer_row(row_dot, layout, run, integers.row(i)));
-  }
+  const IntegerScratch integers(row_dot, layout, rows.runs,
+                                {.x = h.get(), .rows = num_rows, .hold = hold.data()},
+                                std::identity{}, executor);
   const ProductArgs product{.weights = &weights,
                             .dot = row_dot,
                             .runs = rows.runs,
                             .x = h_rows.data(),
-                            .integers = integer_rows.data(),
+                            .integers = integers.rows(),
                             .hold = hold.data(),
                             .scratch = scratch.data()};
   down(product, a.hidden, y_rows.data(), executor);

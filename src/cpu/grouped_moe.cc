@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // grouped_moe: NVFP4 weights in the grouped order times BF16 activations, rows padded to route tiles.
 // semantics.md sections 9 and 10.
+#include <functional>
 #include <vector>
 
 #include "cpu/expert_gemm.h"
@@ -116,32 +117,27 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
   const int planes = digit_planes(Activations::kBf16, a.precision);
   const RowDot row_dot = dot.of(WeightFormat::kNvfp4, planes);
   const IntegerLayout x_layout{WeightFormat::kNvfp4, planes, a.hidden / kNvBlock};
-  IntegerScratch x_integers(x_layout, a.tokens);
   std::vector<Hold> token_hold(static_cast<size_t>(a.tokens), Hold::kNone);
-  encode_integers(
-      row_dot, x_layout, slots.runs,
-      {.x = x.get(), .rows = a.tokens, .out = x_integers.data(), .hold = token_hold.data()},
-      executor);
+  const auto token_of = [&](int64_t i) { return slots.token[static_cast<size_t>(i)]; };
+  const IntegerScratch x_integers(row_dot, x_layout, slots.runs,
+                                  {.x = x.get(), .rows = a.tokens, .hold = token_hold.data()},
+                                  token_of, executor);
   std::vector<Hold> hold;
-  std::vector<const uint8_t*> integer_rows;
   std::vector<const float*> x_rows;
   std::vector<float*> h_rows;
   std::vector<Bf16*> y_rows;
-  for (const ExpertRun& run : slots.runs) {
-    for (int64_t i = run.first; i < run.first + run.count; ++i) {
-      const int64_t token = slots.token[static_cast<size_t>(i)];
-      x_rows.push_back(x.get() + token * a.hidden);
-      integer_rows.push_back(integer_row(row_dot, x_layout, run, x_integers.row(token)));
-      hold.push_back(token_hold[static_cast<size_t>(token)]);
-      h_rows.push_back(h.get() + i * a.intermediate);
-      y_rows.push_back(a.y + slots.row[static_cast<size_t>(i)] * a.hidden);
-    }
+  for (int64_t i = 0; i < num_rows; ++i) {
+    const int64_t token = token_of(i);
+    x_rows.push_back(x.get() + token * a.hidden);
+    hold.push_back(token_hold[static_cast<size_t>(token)]);
+    h_rows.push_back(h.get() + i * a.intermediate);
+    y_rows.push_back(a.y + slots.row[static_cast<size_t>(i)] * a.hidden);
   }
   ProductArgs product{.weights = &weights,
                       .dot = row_dot,
                       .runs = slots.runs,
                       .x = x_rows.data(),
-                      .integers = integer_rows.data(),
+                      .integers = x_integers.rows(),
                       .hold = hold.data(),
                       .scratch = scratch.data()};
   const HiddenArgs hidden{
@@ -153,15 +149,11 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
   });
   product.x = h_rows.data();
   const IntegerLayout h_layout{WeightFormat::kNvfp4, planes, a.intermediate / kNvBlock};
-  IntegerScratch h_integers(h_layout, num_rows);
   std::fill(hold.begin(), hold.end(), Hold::kNone);
-  encode_integers(row_dot, h_layout, slots.runs,
-                  {.x = h.get(), .rows = num_rows, .out = h_integers.data(), .hold = hold.data()},
-                  executor);
-  for (const ExpertRun& run : slots.runs) {
-    for (int64_t i = run.first; i < run.first + run.count; ++i)
-      integer_rows[static_cast<size_t>(i)] = integer_row(row_dot, h_layout, run, h_integers.row(i));
-  }
+  const IntegerScratch h_integers(row_dot, h_layout, slots.runs,
+                                  {.x = h.get(), .rows = num_rows, .hold = hold.data()},
+                                  std::identity{}, executor);
+  product.integers = h_integers.rows();
   down(product, a.hidden, y_rows.data(), executor);
 }
 

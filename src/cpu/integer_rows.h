@@ -41,9 +41,16 @@ struct IntegerLayout {
 inline bool takes_many(const RowDot& dot, const ExpertRun& run) {
   return dot.many != nullptr && run.count >= kManyRows;
 }
-inline const uint8_t* integer_row(const RowDot& dot, const IntegerLayout& layout,
-                                  const ExpertRun& run, const uint8_t* row) {
-  return takes_many(dot, run) ? row + layout.digit_bytes() : row;
+// The form in which the runs' rows are read, `out` [rows of the runs]: row i is the row_of(i)-th of `rows` [.., row_bytes()].
+template <class RowOf>
+void find_integer_rows(const RowDot& dot, const IntegerLayout& layout,
+                       std::span<const ExpertRun> runs, const uint8_t* rows, const RowOf& row_of,
+                       const uint8_t** out) {
+  for (const ExpertRun& run : runs) {
+    const int64_t form = takes_many(dot, run) ? layout.digit_bytes() : 0;
+    for (int64_t i = run.first; i < run.first + run.count; ++i)
+      out[i] = rows + row_of(i) * layout.row_bytes() + form;
+  }
 }
 
 // Fills `out` with the forms that the runs need; rows of Hold::kNone that integers hold become Hold::kIntegers. Nothing
@@ -54,8 +61,8 @@ inline const uint8_t* integer_row(const RowDot& dot, const IntegerLayout& layout
 struct IntegerRows {
   const float* x;  // [rows, num_blocks * G]
   int64_t rows;
-  uint8_t* out;  // [rows, row_bytes()]
-  Hold* hold;    // [rows]
+  uint8_t* out = nullptr;  // [rows, row_bytes()]
+  Hold* hold = nullptr;    // [rows]
   bool must_be_exact = false;
 };
 void encode_integers(const RowDot& dot, const IntegerLayout& layout,

@@ -4,11 +4,15 @@
 // steps are those of experts.cc, whose bytes the sums must round to. Measured: docs/numerics.md.
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <gtest/gtest.h>
+#include <optional>
+#include <span>
 
 #include "cpu/expert_gemm.h"
 #include "cpu/scratch.h"
 #include "cpu/test_layer.h"
+#include "cpu/test_nmse.h"
 
 namespace octet::cpu {
 namespace {
@@ -46,12 +50,11 @@ Doubles hidden_f64(const ExpertWeights& e, const Doubles& x) {
   return h;
 }
 
-// Rows in binary32 and as integers, as ProductArgs wants them.
+// Rows in binary32, as ProductArgs wants them.
 struct HeldRows {
   int64_t width;
   std::vector<float> values;
   IntegerLayout layout;
-  IntegerScratch integers;
   std::vector<Hold> hold;
   std::vector<float*> rows;
 
@@ -59,7 +62,6 @@ struct HeldRows {
       : width(l.num_blocks * scale_block(l.format)),
         values(static_cast<size_t>(count * width)),
         layout(l),
-        integers(l, count),
         hold(static_cast<size_t>(count), Hold::kNone) {
     for (int64_t row = 0; row < count; ++row) rows.push_back(values.data() + row * width);
   }
@@ -114,20 +116,15 @@ class Expert {
   }
   ProductArgs product(HeldRows& held) {
     InlineExecutor one;
-    encode_integers(dot_, held.layout, {&run_, 1},
-                    {.x = held.values.data(),
-                     .rows = run_.count,
-                     .out = held.integers.data(),
-                     .hold = held.hold.data()},
-                    one);
-    pointers_.clear();
-    for (int64_t row = 0; row < run_.count; ++row)
-      pointers_.push_back(integer_row(dot_, held.layout, run_, held.integers.row(row)));
+    integers_.emplace(
+        dot_, held.layout, std::span<const ExpertRun>(&run_, 1),
+        IntegerRows{.x = held.values.data(), .rows = run_.count, .hold = held.hold.data()},
+        std::identity{}, one);
     return {.weights = &weights_,
             .dot = dot_,
             .runs = {&run_, 1},
             .x = held.rows.data(),
-            .integers = pointers_.data(),
+            .integers = integers_->rows(),
             .hold = held.hold.data()};
   }
 
@@ -136,18 +133,9 @@ class Expert {
   RowDot dot_;
   ExpertRun run_;
   HeldRows x_, h_;
-  std::vector<const uint8_t*> pointers_;
+  std::optional<IntegerScratch> integers_;
   double alpha_;
 };
-
-double nmse(const Doubles& got, const Doubles& want) {
-  double error = 0, energy = 0;
-  for (size_t i = 0; i < want.size(); ++i) {
-    error += (got[i] - want[i]) * (got[i] - want[i]);
-    energy += want[i] * want[i];
-  }
-  return error / energy;
-}
 
 constexpr int64_t kRows = 16, kHidden = 1024, kIntermediate = 576;
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/executor.h"
@@ -17,18 +18,24 @@ inline std::unique_ptr<float[]> uninitialised_floats(int64_t count) {
   return std::unique_ptr<float[]>(new float[static_cast<size_t>(count)]);
 }
 
-// Rows as integers one after another.
+// Rows as integers (integer_rows.h): memory for them, filled, and where each row of the runs stands in it.
 class IntegerScratch {
  public:
-  IntegerScratch(const IntegerLayout& layout, int64_t rows)
-      : row_bytes_(layout.row_bytes()),
-        memory_(new uint8_t[static_cast<size_t>(rows * row_bytes_)]) {}
-  uint8_t* data() { return memory_.get(); }
-  const uint8_t* row(int64_t i) const { return memory_.get() + i * row_bytes_; }
+  // `rows.out` is this object's own; row i of the runs is the row_of(i)-th of `rows`.
+  template <class RowOf>
+  IntegerScratch(const RowDot& dot, const IntegerLayout& layout, std::span<const ExpertRun> runs,
+                 IntegerRows rows, const RowOf& row_of, Executor& executor)
+      : memory_(new uint8_t[static_cast<size_t>(rows.rows * layout.row_bytes())]),
+        rows_(runs.empty() ? 0 : static_cast<size_t>(runs.back().first + runs.back().count)) {
+    rows.out = memory_.get();
+    encode_integers(dot, layout, runs, rows, executor);
+    find_integer_rows(dot, layout, runs, memory_.get(), row_of, rows_.data());
+  }
+  const uint8_t* const* rows() const { return rows_.data(); }
 
  private:
-  int64_t row_bytes_;
   std::unique_ptr<uint8_t[]> memory_;
+  std::vector<const uint8_t*> rows_;
 };
 
 // For making panels, a piece a thread.
