@@ -13,23 +13,10 @@
 # JOBS: how many compilers at once, default: all cores.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-out=$here/../../build/baselines
-ggml=
-ik=
-fail() { echo "build.sh: $1" >&2; exit "${2:-1}"; }
-while [ $# -gt 0 ]; do
-  case $1 in
-    --ggml | --ik | --out) if [ -z "${2:-}" ]; then fail "$1 is without a value, want a path" 2; fi ;;
-  esac
-  case $1 in
-    --ggml) ggml=$2 ;;
-    --ik) ik=$2 ;;
-    --out) out=$2 ;;
-    -h | --help) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) fail "no option '$1', want --ggml, --ik or --out" 2 ;;
-  esac
-  shift 2
-done
+. "$here/sources.sh"
+take_sources "$@"
+[ ${#rest[@]} -eq 0 ] || fail "no option '${rest[0]}', want --ggml, --ik or --out" 2
+out=${out:-$here/../../build/baselines}
 [ -n "$ggml$ik" ] || fail "no sources, want --ggml PATH or --ik PATH" 2
 jobs=${JOBS:-$(nproc)}
 cxx=${CXX:-c++}

@@ -13,28 +13,14 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-ggml=
-ik=
-out=
-fail() { echo "run.sh: $1" >&2; exit 2; }
-while [ $# -gt 0 ]; do
-  case $1 in
-    --ggml | --ik | --out) if [ -z "${2:-}" ]; then fail "$1 is without a value, want a path"; fi ;;
-  esac
-  case $1 in
-    --ggml) ggml=$2 ;;
-    --ik) ik=$2 ;;
-    --out) out=$2 ;;
-    -h | --help) sed -n '3,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) break ;;
-  esac
-  shift 2
-done
-if [ -z "$ggml" ] || [ -z "$ik" ] || [ -z "$out" ]; then fail "want --ggml PATH, --ik PATH and --out DIR"; fi
+. "$here/sources.sh"
+take_sources "$@"
+set -- "${rest[@]}"
+if [ -z "$ggml" ] || [ -z "$ik" ] || [ -z "$out" ]; then fail "want --ggml PATH, --ik PATH and --out DIR" 2; fi
 [ $# -gt 0 ] || set -- --shape v4.1-tp4 --experts 96 --activations bf16 --rows 1,2,4,6,8 --repeats 40 --quiet-only
 # Debian's packages are Debian's Python's.
 python=${PYTHON:-/usr/bin/python3}
-"$python" -c 'import matplotlib' 2>/dev/null || { echo "run.sh: $python has no matplotlib, want Debian's python3-matplotlib" >&2; exit 1; }
+"$python" -c 'import matplotlib' 2>/dev/null || fail "$python has no matplotlib, want Debian's python3-matplotlib"
 mkdir -p "$out"
 peers=$root/build/baselines
 

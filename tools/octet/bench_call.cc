@@ -41,13 +41,18 @@ CallInput BenchCall::input(const Tensor& ids, int64_t rows) const {
   return {rows, pattern_.top_k, x_.as<Bf16>(), ids.as<int32_t>(), weights_.as<float>()};
 }
 
-Status BenchCall::run(const Tensor& ids, Executor& executor) {
+dispatch::LayerCall BenchCall::call_of(const Tensor& ids, int64_t rows) const {
   dispatch::LayerCall call;
-  call.tokens = pattern_.tokens;
+  call.tokens = rows;
   call.x = x_.as<Bf16>();
   call.given_ids = {ids.data(), false};
   call.given_weights = weights_.as<float>();
   call.given_top_k = pattern_.top_k;
+  return call;
+}
+
+Status BenchCall::run(const Tensor& ids, Executor& executor) {
+  dispatch::LayerCall call = call_of(ids, pattern_.tokens);
   call.y = y_.as<Bf16>();
   call.topk_ids = out_ids_.as<int32_t>();
   call.topk_weights = out_weights_.as<float>();
@@ -60,12 +65,7 @@ Result<std::vector<double>> BenchCall::unrounded(const Tensor& ids, int64_t rows
   const int64_t slots = rows * pattern_.top_k;
   Tensor out(Dtype::kBf16, {slots, hidden});
   Tensor permuted(Dtype::kI32, {rows, pattern_.top_k});
-  dispatch::LayerCall call;
-  call.tokens = rows;
-  call.x = x_.as<Bf16>();
-  call.given_ids = {ids.data(), false};
-  call.given_weights = weights_.as<float>();
-  call.given_top_k = pattern_.top_k;
+  dispatch::LayerCall call = call_of(ids, rows);
   call.rows = out.as<Bf16>();
   call.permuted = permuted.as<int32_t>();
   OCTET_RETURN_IF_ERROR(

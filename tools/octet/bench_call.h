@@ -38,6 +38,8 @@ class BenchCall {
   const float* peer_y() const;
 
  private:
+  dispatch::LayerCall call_of(const Tensor& ids,
+                              int64_t rows) const;  // of the first `rows`; no outputs
   float* shared_part(int64_t elems_before) const;
 
   const dispatch::Layer& layer_;

@@ -15,10 +15,6 @@
 namespace octet::tools {
 namespace {
 
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // The numbers that name entries of a folder: processes or tasks. Streams and directory iterators would take several times as long.
 std::vector<pid_t> numbers_in(const std::string& folder) {
   std::vector<pid_t> numbers;
@@ -119,24 +115,24 @@ bool QuietMeter::is_quiet(const Moment& before, const Moment& after, double seco
 
 void QuietMeter::begin(pid_t tested) {
   tested_ = tested;
-  began_ = now_seconds();
+  since_begin_ = {};
   before_ = look(tested);
 }
 
 bool QuietMeter::end() {
-  const double seconds = now_seconds() - began_;
+  const double seconds = since_begin_.seconds();
   return is_quiet(before_, look(tested_), seconds);
 }
 
 bool QuietMeter::wait_until_quiet(double seconds) {
   constexpr std::chrono::milliseconds kLook(20);
   constexpr std::chrono::milliseconds kPause(50);
-  const double until = now_seconds() + seconds;
+  const Stopwatch watch;
   for (;;) {
     begin(0);
     std::this_thread::sleep_for(kLook);
     if (end()) return true;
-    if (now_seconds() > until) return false;
+    if (watch.seconds() > seconds) return false;
     std::this_thread::sleep_for(kPause);
   }
 }

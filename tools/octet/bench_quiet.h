@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "octet/status.hpp"
+#include "report.h"
 
 namespace octet::tools {
 
@@ -55,7 +56,7 @@ class QuietMeter {
   std::string proc_;
   pid_t tested_ = 0;
   Moment before_;
-  double began_ = 0;  // seconds of the steady clock
+  Stopwatch since_begin_;
 };
 
 }  // namespace octet::tools
