@@ -160,7 +160,7 @@ typedef enum octet_activations {
  * `exact`; any CPU's and the reference's hold them exactly for either. */
 typedef enum octet_precision {
   OCTET_PRECISION_FAST = 0, /* 15 bits and sign below a block's largest */
-  OCTET_PRECISION_EXACT = 1 /* exact from 2^-14 of a block's largest on, others within 2^-22 of it */
+  OCTET_PRECISION_EXACT = 1 /* exact from 2^-14 of a block's largest on */
 } octet_precision;
 
 /* Memory of a loaded layer's own: what its panels lie in, unless they are read in a mapped packed file. */

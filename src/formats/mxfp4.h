@@ -17,7 +17,7 @@ struct Mxfp4Block {  // one block's codes; its scale stands in a tensor of its o
 };
 static_assert(sizeof(Mxfp4Block) == 16);
 
-constexpr uint8_t kMxfp4LastFinite = 252;  // scale code: from the next on 6 times the scale is infinite
+constexpr uint8_t kMxfp4LastFinite = 252;  // scale code: 6 times the next is infinite
 
 constexpr float mxfp4_to_f32(uint8_t e2m1, uint8_t ue8m0) {
   return e2m1_to_f32(e2m1) * ue8m0_to_f32(ue8m0);
