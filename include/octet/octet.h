@@ -156,11 +156,12 @@ typedef enum octet_activations {
   OCTET_ACTIVATIONS_MXFP8 = 2    /* W4A8, semantics 3 and 7 */
 } octet_activations;
 
-/* What kernels may do with bf16 activations (semantics 9). Those for AVX2 and later hold them as integers, which round less for
- * `exact`; any CPU's and the reference's hold them exactly for either. */
+/* What kernels may do with bf16 activations (semantics 9). Those for AVX2 and later hold x and h as integers, exact from 2^-14
+ * of a block's largest on and within 2^-22 of it below; `fast` says what they hold of h. Any CPU's and the reference's hold
+ * them exactly for either. */
 typedef enum octet_precision {
-  OCTET_PRECISION_FAST = 0, /* 15 bits and sign below a block's largest */
-  OCTET_PRECISION_EXACT = 1 /* exact from 2^-14 of a block's largest on */
+  OCTET_PRECISION_FAST = 0, /* h exact from 2^-7 on, within 2^-15 below */
+  OCTET_PRECISION_EXACT = 1 /* h as x */
 } octet_precision;
 
 /* Memory of a loaded layer's own: what its panels lie in, unless they are read in a mapped packed file. */

@@ -149,7 +149,7 @@ void measure(const Matrix& m, const Row& x, Worst& worst) {
   const Sums want = m.truth(x);
   for (const Kernel& kernel : kernels()) {
     const auto error = [&](Precision precision) {
-      const int planes = digit_planes(Activations::kBf16, precision);
+      const int planes = h_planes(Activations::kBf16, precision);
       return nmse(m.integer_sums(*kernel.dot->of(m.format, planes).few, planes, x), want);
     };
     worst.fast = std::max(worst.fast, error(Precision::kFast));
@@ -247,7 +247,7 @@ TEST(Accuracy, Mxfp8RowsAreExactUpToTheSumOfTheBlocks) {
       }
       Sums masses;
       const Sums want = m.truth(x, &masses);
-      const int planes = digit_planes(Activations::kMxfp8, Precision::kFast);
+      const int planes = h_planes(Activations::kMxfp8, Precision::kFast);
       ASSERT_EQ(planes, 3);
       for (const Kernel& kernel : kernels()) {
         const Sums got = m.integer_sums(*kernel.dot->of(format, planes).few, planes, x);

@@ -73,7 +73,7 @@ class Kernel {
   OCTET_INLINE void add_group(const uint8_t* group, bool is_ordinary) {
     const uint8_t* const codes = group + layouts::kPanelGroup * layouts::kPanelRows;
     const uint8_t* const next = later(group, ahead_);
-    __builtin_prefetch(next, 0, 0);
+    prefetch_line(next);
     if (__builtin_expect(!is_ordinary, 0)) {
       add_odd_group(group, codes, layouts::kPanelGroup);
     } else {
@@ -82,7 +82,7 @@ class Kernel {
         // A few lines a block: all of a group's at once would fill the miss buffers.
         OCTET_UNROLL
         for (int line = 0; line < kLines; ++line)
-          __builtin_prefetch(next + kLineBytes * (1 + b * kLines + line), 0, 0);
+          prefetch_line(next + kLineBytes * (1 + b * kLines + line));
         add_block(group + b * layouts::kPanelRows, codes + b * kTile, b * Record::kBytes);
       }
     }

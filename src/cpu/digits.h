@@ -141,22 +141,18 @@ template <int64_t kBlock, int kPlanes>
   return true;
 }
 
-// What follows a record's numbers.
-template <WeightFormat kFormat, int kPlanes>
+// What follows a record's numbers in both forms.
+template <WeightFormat kFormat>
 [[gnu::always_inline]] inline void store_record_end(const Integers<scale_block(kFormat)>& a,
                                                     uint8_t* record) {
   constexpr int64_t kBlock = scale_block(kFormat);
-  using Record = IntegerRecord<kBlock, kPlanes>;
+  using Record = IntegerRecord<kBlock, 2>;
   int32_t sum = 0;
   for (int64_t k = 0; k < kBlock; ++k) sum += a.values[k];
   const float scale = pow2(-a.shift - 1) * digit_gain(kFormat);
   const int32_t offset = -12 * sum;
   std::memcpy(record + Record::kScale, &scale, sizeof scale);
   std::memcpy(record + Record::kOffset, &offset, sizeof offset);
-  if constexpr (kPlanes == 3) {
-    const uint32_t flag = a.has_third ? 1 : 0;
-    std::memcpy(record + Record::kHasThird, &flag, sizeof flag);
-  }
 }
 
 // The record of one block; false if it has none. In a header so that each instruction set compiles its own: same bytes.
@@ -166,7 +162,7 @@ template <WeightFormat kFormat, int kPlanes>
   using Record = DigitRecord<kBlock, kPlanes>;
   Integers<kBlock> a;
   if (!to_digit_integers<kBlock, kPlanes>(v, a)) return false;
-  store_record_end<kFormat, kPlanes>(a, record);
+  store_record_end<kFormat>(a, record);
   uint8_t digits[kPlanes][kBlock];
   for (int plane = 0; plane < kPlanes; ++plane) {
     for (int64_t k = 0; k < kBlock; ++k) {
@@ -179,7 +175,11 @@ template <WeightFormat kFormat, int kPlanes>
     std::memcpy(record + 2 * k, digits[0] + k, 8);
     std::memcpy(record + 2 * k + 8, digits[1] + k, 8);
   }
-  if constexpr (kPlanes == 3) std::memcpy(record + Record::kThird, digits[2], kBlock);
+  if constexpr (kPlanes == 3) {
+    const uint32_t flag = a.has_third ? 1 : 0;
+    std::memcpy(record + Record::kHasThird, &flag, sizeof flag);
+    std::memcpy(record + Record::kThird, digits[2], kBlock);
+  }
   return true;
 }
 

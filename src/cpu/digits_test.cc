@@ -57,18 +57,29 @@ struct Kind {
     }
     return p;
   }
-  static Parts words_of(const Block& v) {
-    std::vector<uint8_t> record(Words::kBytes, 0xEE), high(2 * kBlock, 0xEE);
+  // In the unit of the digits: without low words it may be 2^7 times theirs.
+  static Parts words_of(const Block& v, const Parts& digits) {
+    std::vector<uint8_t> record(Words::kBytes, 0xEE), low(Words::kLowBytes, 0xEE);
     Parts p;
-    p.is_there = digits::encode_word_block<kFormat, kPlanes>(v.data(), record.data(), high.data());
+    p.is_there = digits::encode_word_block<kFormat, kPlanes>(v.data(), record.data(), low.data());
     if (!p.is_there) return p;
+    const auto factor = static_cast<int32_t>(Words::unit(record.data()) / digits.scale);
+    p.scale = Words::unit(record.data()) / static_cast<float>(factor);
     for (int64_t k = 0; k < kBlock; ++k)
-      p.integers.push_back(Words::value(record.data(), high.data(), k));
-    p.scale = load<float>(record.data() + Words::kScale);
-    p.offset = load<int32_t>(record.data() + Words::kOffset);
+      p.integers.push_back(factor * Words::value(record.data(), low.data(), k));
+    p.offset = factor * load<int32_t>(record.data() + Words::kOffset);
+    p.flag = digits.flag;
     if constexpr (kPlanes == 3) {
-      p.flag = load<uint32_t>(record.data() + Words::kHasThird);
-      if (p.flag == 0) expect_zeros(high.data(), 2 * kBlock);
+      const uint32_t pairs = Words::low_pairs(record.data());
+      for (size_t i = 0; i < kBlock / 2; ++i)
+        EXPECT_EQ((pairs >> i & 1) != 0, load<uint32_t>(low.data() + 4 * i) != 0) << i;
+      const auto low_offset = load<int32_t>(low.data() + Words::kLowOffset);
+      if (pairs == 0) {
+        EXPECT_EQ(low_offset, 0);
+      } else {
+        EXPECT_EQ(digits.flag, 1U);
+        p.offset = (1 << kLowWordBits) * p.offset + low_offset;
+      }
     }
     return p;
   }
@@ -109,12 +120,12 @@ struct Kind {
     EXPECT_EQ(digits.scale, want.scale);
     EXPECT_EQ(digits.offset, want.offset);
     EXPECT_EQ(digits.flag, want.flag);
-    EXPECT_TRUE(words_of(v) == digits) << "words differ from digits";
+    EXPECT_TRUE(words_of(v, digits) == digits) << "words differ from digits";
     return digits;
   }
   static void expect_none(const Block& v) {
     EXPECT_FALSE(digits_of(v).is_there);
-    EXPECT_FALSE(words_of(v).is_there);
+    EXPECT_FALSE(words_of(v, {}).is_there);
   }
   static void expect_exact(const Block& v) {
     const Parts p = expect_right(v);
@@ -303,6 +314,31 @@ TYPED_TEST(ThreePlanes, AThirdDigitStandsOnlyWhereABlockNeedsIt) {
   EXPECT_EQ(TypeParam::expect_right(v).flag, 1U);
   v[1] = 0x1p-30F;  // nor does a third digit hold it
   EXPECT_EQ(TypeParam::expect_right(v).flag, 1U);
+}
+
+TYPED_TEST(ThreePlanes, LowWordsAreForNumbersFarBelowTheLargestAlone) {
+  using Words = typename TypeParam::Words;
+  uint8_t record[Words::kBytes], low[Words::kLowBytes];
+  const auto pairs_of = [&](const typename TypeParam::Block& v) {
+    EXPECT_TRUE((digits::encode_word_block<TypeParam::kFormat, 3>(v.data(), record, low)));
+    TypeParam::expect_right(v);
+    return Words::low_pairs(record);
+  };
+  typename TypeParam::Block v{};
+  v[0] = 1.0F;
+  v[5] = 0x1.FEp-7F;  // all of its 8 bits within 2^-14
+  EXPECT_EQ(pairs_of(v), 0U);
+  v[5] = 0x1.FEp-8F;
+  EXPECT_EQ(pairs_of(v), 1U << Words::word(5) / 2);
+  v[5] = 0;
+  v[15] = -0x1.02p-12F;
+  EXPECT_EQ(pairs_of(v), 1U << Words::word(15) / 2);
+  v[14] = 0x1p-30F;  // too small for low words, too
+  EXPECT_EQ(pairs_of(v), 1U << Words::word(15) / 2);
+  // A largest number whose high part would be 2^15.
+  v[0] = std::nextafter(2.0F, 0.0F);
+  EXPECT_EQ(pairs_of(v) & 1, 1U);
+  EXPECT_EQ(Words::value(record, low, 0), 1 << 22);
 }
 
 }  // namespace

@@ -57,11 +57,12 @@ struct Problem {
   int64_t slots() const { return tokens * top_k; }
   int64_t x_width() const { return weights.sizes().gate_up_blocks * scale_block(spec.weights); }
   int64_t h_width() const { return weights.sizes().down_blocks * scale_block(spec.weights); }
-  int planes() const { return digit_planes(spec.activations, spec.precision); }
   IntegerLayout x_integers() const {
-    return {spec.weights, planes(), weights.sizes().gate_up_blocks};
+    return {spec.weights, kXPlanes, weights.sizes().gate_up_blocks};
   }
-  IntegerLayout h_integers() const { return {spec.weights, planes(), weights.sizes().down_blocks}; }
+  IntegerLayout h_integers() const {
+    return {spec.weights, h_planes(spec.activations, spec.precision), weights.sizes().down_blocks};
+  }
   bool is_mxfp8() const { return spec.activations == Activations::kMxfp8; }
   int64_t x_scales() const { return is_mxfp8() ? spec.hidden / kMxBlock : 0; }  // a row
   int64_t h_scales() const { return is_mxfp8() ? ceil_div(spec.intermediate, kMxBlock) : 0; }
@@ -222,7 +223,7 @@ void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
   const Workspace w = carve(p, carver);
 
   ProductArgs product{.weights = a.weights,
-                      .dot = dot.of(spec.weights, p.planes()),
+                      .dot = dot.of(spec.weights, kXPlanes),
                       .runs = sort_rows(a, p, w),
                       .x = w.x_rows,
                       .integers = w.integer_rows,
@@ -241,6 +242,7 @@ void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
     p.is_mxfp8() ? quantize_h(a, at, h, w.h_scale + row * p.h_scales() + col / kMxBlock)
                  : round_h(a, at, h);
   });
+  product.dot = dot.of(spec.weights, p.h_integers().planes);
   hold_h(p, w, hidden.start, product, executor);
   product.x = w.h_rows;
   down(product, spec.hidden, w.y_rows, executor);

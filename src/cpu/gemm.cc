@@ -15,7 +15,8 @@
 namespace octet::cpu {
 namespace {
 
-constexpr int kPlanes = digit_planes(Activations::kMxfp8, Precision::kFast);
+constexpr int kPlanes = h_planes(Activations::kMxfp8, Precision::kFast);
+static_assert(kPlanes == kXPlanes);
 
 // The rows below the tiles' limits, and the runs of neighbouring tiles that share an expert.
 struct RoutedRows {

@@ -114,12 +114,13 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
   const auto x = uninitialised_floats(a.tokens * a.hidden);
   const auto h = uninitialised_floats(num_rows * a.intermediate);
   widen_bf16({a.x, a.tokens, a.hidden}, a.hidden, x.get(), executor);
-  const int planes = digit_planes(Activations::kBf16, a.precision);
-  const RowDot row_dot = dot.of(WeightFormat::kNvfp4, planes);
-  const IntegerLayout x_layout{WeightFormat::kNvfp4, planes, a.hidden / kNvBlock};
+  const IntegerLayout x_layout{WeightFormat::kNvfp4, kXPlanes, a.hidden / kNvBlock};
+  const IntegerLayout h_layout{WeightFormat::kNvfp4, h_planes(Activations::kBf16, a.precision),
+                               a.intermediate / kNvBlock};
+  const RowDot x_dot = dot.of(WeightFormat::kNvfp4, x_layout.planes);
   std::vector<Hold> token_hold(static_cast<size_t>(a.tokens), Hold::kNone);
   const auto token_of = [&](int64_t i) { return slots.token[static_cast<size_t>(i)]; };
-  const IntegerScratch x_integers(row_dot, x_layout, slots.runs,
+  const IntegerScratch x_integers(x_dot, x_layout, slots.runs,
                                   {.x = x.get(), .rows = a.tokens, .hold = token_hold.data()},
                                   token_of, executor);
   std::vector<Hold> hold;
@@ -134,7 +135,7 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
     y_rows.push_back(a.y + slots.row[static_cast<size_t>(i)] * a.hidden);
   }
   ProductArgs product{.weights = &weights,
-                      .dot = row_dot,
+                      .dot = x_dot,
                       .runs = slots.runs,
                       .x = x_rows.data(),
                       .integers = x_integers.rows(),
@@ -148,9 +149,9 @@ void grouped_moe(const GroupedMoeArgs& a, PanelDot dot, Executor& executor) {
       from[c] = formats::bf16_to_f32(formats::bf16_from_f32(from[c]));
   });
   product.x = h_rows.data();
-  const IntegerLayout h_layout{WeightFormat::kNvfp4, planes, a.intermediate / kNvBlock};
+  product.dot = dot.of(WeightFormat::kNvfp4, h_layout.planes);
   std::fill(hold.begin(), hold.end(), Hold::kNone);
-  const IntegerScratch h_integers(row_dot, h_layout, slots.runs,
+  const IntegerScratch h_integers(product.dot, h_layout, slots.runs,
                                   {.x = h.get(), .rows = num_rows, .hold = hold.data()},
                                   std::identity{}, executor);
   product.integers = h_integers.rows();

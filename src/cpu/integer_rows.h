@@ -20,8 +20,10 @@ struct ExpertRun {
   int64_t expert, first, count;
 };
 
-// How many planes activations take: MXFP8 numbers are never rounded.
-constexpr int digit_planes(Activations activations, Precision precision) {
+// How many planes x and h take. MXFP8 numbers are never rounded, nor x but for numbers far below their block's largest: what
+// x lost would move h over ties of its own rounding to BF16, where a little is a whole step.
+constexpr int kXPlanes = 3;
+constexpr int h_planes(Activations activations, Precision precision) {
   return activations == Activations::kMxfp8 || precision == Precision::kExact ? 3 : 2;
 }
 

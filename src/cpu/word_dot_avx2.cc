@@ -7,6 +7,7 @@
 //
 // Rounding: that of digit_dot.h; the block sums are the same integers.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "cpu/avx2_lanes.h"
@@ -56,49 +57,53 @@ OCTET_INLINE void decode_block(const uint8_t* scales, const uint8_t* codes, int6
     Lanes::store(out.scales[b][half], Lanes::scales<kFormat>(scales + kLanes * half));
 }
 
+// Adds one pair of words of a row times its weights, [kHalves][16], to `sums`.
+OCTET_INLINE void add_pair(const int16_t (*weights)[16], const uint8_t* pair,
+                           __m256i (&sums)[kHalves]) {
+  const __m256i words = Lanes::broadcast_word(pair);
+  OCTET_UNROLL
+  for (int half = 0; half < kHalves; ++half) {
+    const __m256i w = _mm256_load_si256(reinterpret_cast<const __m256i*>(weights[half]));
+    sums[half] = _mm256_add_epi32(sums[half], _mm256_madd_epi16(w, words));
+  }
+}
+
 // Adds a block's words times weights to `sums`.
 template <WeightFormat kFormat, int kRows>
 OCTET_INLINE void add_words(const int16_t (*weights)[16], const uint8_t* const (&x)[kRows],
-                            int64_t at, __m256i (&sums)[kRows][kHalves]) {
+                            __m256i (&sums)[kRows][kHalves]) {
   for (int pair = 0; pair < Decoded<kFormat>::kLines * kPairs; ++pair) {
-    const auto* const w = reinterpret_cast<const __m256i*>(weights + pair * kHalves);
-    const __m256i low = _mm256_load_si256(w);
-    const __m256i high = _mm256_load_si256(w + 1);
     OCTET_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      const __m256i words = Lanes::broadcast_word(x[row] + at + 4 * pair);
-      sums[row][0] = _mm256_add_epi32(sums[row][0], _mm256_madd_epi16(low, words));
-      sums[row][1] = _mm256_add_epi32(sums[row][1], _mm256_madd_epi16(high, words));
+      add_pair(weights + pair * kHalves, x[row] + 4 * pair, sums[row]);
       // Row after row: g++ would otherwise multiply for all rows first, and spill.
       asm volatile("" : "+x"(sums[row][0]), "+x"(sums[row][1]));
     }
   }
 }
 
-// Adds the high words' part where a row of the tile has some.
-template <WeightFormat kFormat, int kRows>
-OCTET_INLINE void add_high_words(const int16_t (*weights)[16], const uint8_t* const (&high)[kRows],
-                                 int64_t at, __m256i (&sums)[kRows][kHalves]) {
-  __m256i part[kRows][kHalves];
+// The low words' part of a row with some: the block's sums become those of A.
+template <class Record>
+OCTET_INLINE void add_low_words(const int16_t (*weights)[16], const uint8_t* low, uint32_t pairs,
+                                __m256i (&sums)[kHalves]) {
+  const __m256i offset = Lanes::broadcast_word(low + Record::kLowOffset);
   OCTET_UNROLL
-  for (int row = 0; row < kRows; ++row) part[row][0] = part[row][1] = _mm256_setzero_si256();
-  add_words<kFormat, kRows>(weights, high, at, part);
-  OCTET_UNROLL
-  for (int row = 0; row < kRows; ++row) {
-    OCTET_UNROLL
-    for (int half = 0; half < kHalves; ++half)
-      sums[row][half] = _mm256_add_epi32(sums[row][half], _mm256_slli_epi32(part[row][half], 16));
+  for (int half = 0; half < kHalves; ++half)
+    sums[half] = _mm256_add_epi32(_mm256_slli_epi32(sums[half], kLowWordBits), offset);
+  for (; pairs != 0; pairs &= pairs - 1) {
+    const int pair = std::countr_zero(pairs);
+    add_pair(weights + pair * kHalves, low + 4 * pair, sums);
   }
 }
 
-// A group's blocks of a row: records and high words.
+// A group's blocks of a row: records and low words.
 struct RowGroup {
-  const uint8_t *records, *high;
+  const uint8_t *records, *low;
 };
 template <class Record>
 OCTET_INLINE RowGroup row_group(const uint8_t* row, int64_t num_blocks, int64_t first) {
   return {row + first * Record::kBytes,
-          row + num_blocks * Record::kBytes + first * Record::kHighBytes};
+          row + num_blocks * Record::kBytes + first * Record::kLowBytes};
 }
 
 // Which blocks of a panel.
@@ -111,27 +116,29 @@ template <WeightFormat kFormat, int kPlanes, int kRows>
 void add_rows(const Decoded<kFormat>& weights, Blocks blocks, const uint8_t* const* rows,
               float* out) {
   using Record = WordRecord<scale_block(kFormat), kPlanes>;
-  const uint8_t *x[kRows], *high[kRows];
+  const uint8_t *x[kRows], *low[kRows];
   for (int row = 0; row < kRows; ++row) {
     const RowGroup group = row_group<Record>(rows[row], blocks.num_blocks, blocks.first);
     x[row] = group.records;
-    high[row] = group.high;
+    low[row] = group.low;
   }
   for (int64_t b = 0; b < blocks.count; ++b) {
     __m256i sums[kRows][kHalves];
     OCTET_UNROLL
     for (int row = 0; row < kRows; ++row)
       sums[row][0] = sums[row][1] = Lanes::broadcast_word(x[row] + Record::kOffset);
-    add_words<kFormat, kRows>(weights.words[b], x, 0, sums);
-    if constexpr (kPlanes == 3) {
-      uint8_t any = 0;
-      for (int row = 0; row < kRows; ++row) any |= x[row][Record::kHasThird];
-      if (any != 0)
-        add_high_words<kFormat, kRows>(weights.words[b], high, b * Record::kHighBytes, sums);
-    }
+    add_words<kFormat, kRows>(weights.words[b], x, sums);
     OCTET_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      const __m256 unit = _mm256_set1_ps(digits::load_f32(x[row] + Record::kScale));
+      __m256 unit = _mm256_set1_ps(digits::load_f32(x[row] + Record::kScale));
+      if constexpr (kPlanes == 3) {
+        const uint32_t pairs = Record::low_pairs(x[row]);
+        if (pairs != 0) {
+          add_low_words<Record>(weights.words[b], low[row] + b * Record::kLowBytes, pairs,
+                                sums[row]);
+          unit = _mm256_mul_ps(unit, _mm256_set1_ps(1.0F / (1 << kLowWordBits)));
+        }
+      }
       OCTET_UNROLL
       for (int half = 0; half < kHalves; ++half) {
         float* const to = out + row * layouts::kPanelRows + half * kLanes;
@@ -153,12 +160,12 @@ void add_odd_row(const uint8_t* scales, const uint8_t* codes, Blocks blocks, con
   RowGroup group = row_group<Record>(row, blocks.num_blocks, blocks.first);
   for (int64_t b = 0; b < blocks.count; ++b) {
     int32_t x[kBlock];
-    for (int64_t k = 0; k < kBlock; ++k) x[k] = Record::value(group.records, group.high, k);
+    for (int64_t k = 0; k < kBlock; ++k) x[k] = Record::value(group.records, group.low, k);
     digits::add_odd_block<Lanes, kFormat>(scales + b * layouts::kPanelRows,
                                           codes + b * layouts::panel_tile_bytes(kFormat), x,
-                                          digits::load_f32(group.records + Record::kScale), out);
+                                          Record::unit(group.records), out);
     group.records += Record::kBytes;
-    group.high += Record::kHighBytes;
+    group.low += Record::kLowBytes;
   }
 }
 
@@ -199,11 +206,11 @@ template <WeightFormat kFormat, int kPlanes>
 bool encode(const float* x, int64_t num_blocks, uint8_t* out) {
   constexpr int64_t kBlock = scale_block(kFormat);
   using Record = WordRecord<kBlock, kPlanes>;
-  uint8_t* high = out + num_blocks * Record::kBytes;
+  uint8_t* low = out + num_blocks * Record::kBytes;
   for (int64_t b = 0; b < num_blocks; ++b) {
-    if (!digits::encode_word_block<kFormat, kPlanes>(x + b * kBlock, out, high)) return false;
+    if (!digits::encode_word_block<kFormat, kPlanes>(x + b * kBlock, out, low)) return false;
     out += Record::kBytes;
-    high += Record::kHighBytes;
+    low += Record::kLowBytes;
   }
   return true;
 }

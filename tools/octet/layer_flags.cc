@@ -98,9 +98,9 @@ void add_shard_flags(CLI::App& app, LayerFlags& flags) {
 void add_numeric_flags(CLI::App& app, LayerFlags& flags) {
   app.add_option(
       "--precision", flags.precision,
-      "fast: kernels may hold bf16 activations as integers of 15 bits and sign a block;\n"
-      "exact: of 22 bits where a block needs them, so that all from 2^-14 of its largest\n"
-      "on are exact");
+      "fast: kernels may hold h of bf16 layers as integers of 15 bits and sign a block;\n"
+      "exact: of 22 bits where a block needs them, as x, so that all from 2^-14 of its\n"
+      "largest on are exact");
   app.add_option("--image-sentinel-lo", flags.image_sentinel_lo,
                  "first of the five image token ids, 0 for none; default: the configuration's");
 }
