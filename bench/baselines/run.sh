@@ -31,6 +31,9 @@ if [ -z "${OCTET:-}" ]; then
   OCTET=$root/build/release/bin/octet
 fi
 
+# The peers' threads (OpenMP's) each on a processor of its own: stopped and continued, the system else puts several on one.
+export OMP_PROC_BIND=${OMP_PROC_BIND:-true} OMP_PLACES=${OMP_PLACES:-cores}
+
 # quoted PROGRAM: as a word of sh.
 quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
 ggml_peer=$(quoted "$peers/ggml_peer")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels on digits of both AVX-512 sets share (digit_dot.h says what each part is). Empty for other targets.
+// What the kernels on digits of the AVX-512 sets share (digit_dot.h says what each part is). Empty for other targets.
 #pragma once
 
 #if defined(__AVX512BW__) && defined(__AVX512DQ__)
@@ -8,6 +8,7 @@
 #include <cstring>
 #include <immintrin.h>
 
+#include "cpu/block_sums.h"
 #include "cpu/integer_dot.h"
 #include "cpu/unroll.h"
 
@@ -36,11 +37,14 @@ struct Lanes {
     const Ints v = _mm512_loadu_si512(line);
     return {doubled(v), doubled(_mm512_srli_epi16(v, 4))};
   }
-  // 2 w + 12 of the low nibbles' codes.
-  static OCTET_INLINE Ints doubled(Ints nibbles) {
-    const Ints table = _mm512_broadcast_i32x4(
+  // 2 w + 12 of each code, four times.
+  static OCTET_INLINE Ints table() {
+    return _mm512_broadcast_i32x4(
         _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
-    return _mm512_shuffle_epi8(table, _mm512_and_si512(nibbles, _mm512_set1_epi8(15)));
+  }
+  // That of the low nibbles' codes.
+  static OCTET_INLINE Ints doubled(Ints nibbles) {
+    return _mm512_shuffle_epi8(table(), _mm512_and_si512(nibbles, _mm512_set1_epi8(15)));
   }
 
   struct Digits {
@@ -87,6 +91,24 @@ struct Lanes {
   static OCTET_INLINE Floats load(const float* at) { return _mm512_loadu_ps(at); }
   static OCTET_INLINE void store(float* at, Floats v) { _mm512_storeu_ps(at, v); }
 };
+
+#ifdef __AVX512VNNI__
+
+// vpdpbusd multiplies 2 w + 12 by four digits and adds all four in int32, so there are no pairs to widen. The planes' sums meet
+// at the end of the block.
+struct VnniLanes : Lanes {
+  template <int kPlanes>
+  using Sums = digits::PlaneSums<VnniLanes, kPlanes>;
+
+  template <int kPlanes>
+  static OCTET_INLINE void add_eights(Ints (&planes)[kPlanes], const Weights& w, const Digits& x,
+                                      int plane) {
+    planes[plane] = _mm512_dpbusd_epi32(planes[plane], w.low, x.low);
+    planes[plane] = _mm512_dpbusd_epi32(planes[plane], w.high, x.high);
+  }
+};
+
+#endif
 
 }  // namespace
 }  // namespace octet::cpu::avx512

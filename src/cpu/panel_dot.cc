@@ -38,6 +38,11 @@ bool has_avx512_vnni() {
   return has;
 }
 
+bool has_avx512_vbmi() {
+  static const bool has = has_avx512_vnni() && __builtin_cpu_supports("avx512vbmi") != 0;
+  return has;
+}
+
 bool has_avx_vnni() {
   static const bool has = [] {
     constexpr unsigned kAvxVnni = 1U << 4;  // clang 14 has no name for it, as for F16C
@@ -47,6 +52,7 @@ bool has_avx_vnni() {
   return has;
 }
 
+const PanelDot kPanelDotAvx512Vbmi{&kFloatDotsAvx2, &kDigitDotsAvx512Vbmi, nullptr};
 const PanelDot kPanelDotAvx512Vnni{&kFloatDotsAvx2, &kDigitDotsAvx512Vnni, nullptr};
 const PanelDot kPanelDotAvx512{&kFloatDotsAvx2, &kDigitDotsAvx512, nullptr};
 const PanelDot kPanelDotAvxVnni{&kFloatDotsAvx2, &kDigitDotsAvxVnni, &kWordDotsAvx2};
@@ -57,8 +63,10 @@ const PanelDot kPanelDotAvx2{&kFloatDotsAvx2, &kDigitDotsAvx2, &kWordDotsAvx2};
 bool has_avx2() { return false; }
 bool has_avx512() { return false; }
 bool has_avx512_vnni() { return false; }
+bool has_avx512_vbmi() { return false; }
 bool has_avx_vnni() { return false; }
-const PanelDot kPanelDotAvx512Vnni{}, kPanelDotAvx512{}, kPanelDotAvxVnni{}, kPanelDotAvx2{};
+const PanelDot kPanelDotAvx512Vbmi{}, kPanelDotAvx512Vnni{}, kPanelDotAvx512{}, kPanelDotAvxVnni{},
+    kPanelDotAvx2{};
 
 #endif
 

@@ -85,13 +85,15 @@ constexpr int kMostManyRows = 32;  // of a call of any kernel
 #include "cpu/isa.inc"
 #undef OCTET_ISA
 extern const FloatDots kFloatDotsAvx2, kFloatDotsPortable;
-extern const IntegerDots kDigitDotsAvx512Vnni, kDigitDotsAvx512, kDigitDotsAvxVnni;
+extern const IntegerDots kDigitDotsAvx512Vbmi, kDigitDotsAvx512Vnni, kDigitDotsAvx512,
+    kDigitDotsAvxVnni;
 extern const IntegerDots kDigitDotsAvx2, kWordDotsAvx2;
 extern const IntegerDots kDigitDotsNeonI8mm, kDigitDotsNeonDotprod;
 // NOLINTEND(readability-identifier-naming)
 
 // Whether this machine has the instructions, and its operating system keeps their registers.
 bool has_avx512_vnni();
+bool has_avx512_vbmi();  // and VNNI
 bool has_avx512();
 bool has_avx_vnni();
 bool has_avx2();  // and FMA, F16C

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <pthread.h>
 #include <sched.h>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace octet::cpu {
@@ -34,6 +36,34 @@ bool yield_until(const Ready& ready) {
   return false;
 }
 
+// What keeps a worker that sleeps from being woken on the processor of who wakes it. Linux looks for an idle one only while the
+// processors that share a cache were not busy lately; else it may queue the worker behind its waker, and leave it there for
+// milliseconds although another processor idles: a layer then takes twice as long. So who begins a job takes its own processor
+// from the sleepers' masks, and they put it back when they are awake. All under the pool's mutex.
+class Seat {
+ public:
+  void sleep() { is_asleep_ = true; }
+  void wake() {
+    is_asleep_ = false;
+    if (std::exchange(is_barred_, false))
+      pthread_setaffinity_np(pthread_self(), sizeof allowed_, &allowed_);
+  }
+  void bar(pthread_t worker, int cpu) {
+    if (!is_asleep_) return;
+    if (!is_barred_ && pthread_getaffinity_np(worker, sizeof allowed_, &allowed_) != 0) return;
+    cpu_set_t rest = allowed_;
+    CPU_CLR(cpu, &rest);
+    if (CPU_COUNT(&rest) != 0) is_barred_ = pthread_setaffinity_np(worker, sizeof rest, &rest) == 0;
+  }
+
+ private:
+  bool is_asleep_ = false, is_barred_ = false;
+  cpu_set_t allowed_;  // while barred: the mask to put back
+};
+
+// Of more, some find another processor anyway, and a microsecond for each is too long.
+constexpr size_t kMostBarred = 8;
+
 }  // namespace
 
 // One job at a time. Its tasks are taken one by one under `mutex`, by the caller and by whatever worker is awake; the job
@@ -52,6 +82,14 @@ struct ThreadPool::Impl {
   void* arg = nullptr;
   bool stop = false;
   std::vector<std::thread> workers;
+  std::vector<Seat> seats;  // of the workers
+
+  void bar_sleepers() {
+    const int cpu = sched_getcpu();
+    if (cpu < 0 || cpu >= CPU_SETSIZE) return;
+    for (size_t i = 0; i < std::min(workers.size(), kMostBarred); ++i)
+      seats[i].bar(workers[i].native_handle(), cpu);
+  }
 
   // Runs tasks until none is left to take.
   void take_tasks(std::unique_lock<std::mutex>& lock) {
@@ -64,12 +102,14 @@ struct ThreadPool::Impl {
     }
   }
 
-  void work() {
+  void work(Seat& seat) {
     uint64_t seen = 0;
     for (;;) {
       yield_until([&] { return job != seen; });
       std::unique_lock<std::mutex> lock(mutex);
+      seat.sleep();
       wake.wait(lock, [&] { return stop || job != seen; });
+      seat.wake();
       if (stop) return;
       seen = job;
       take_tasks(lock);
@@ -80,9 +120,11 @@ struct ThreadPool::Impl {
 ThreadPool::ThreadPool(int num_threads) : impl_(std::make_unique<Impl>()) {
   if (num_threads <= 0) num_threads = allowed_cpus();
   Impl* impl = impl_.get();
-  impl->workers.reserve(static_cast<size_t>(num_threads - 1));
+  const auto num_workers = static_cast<size_t>(num_threads - 1);
+  impl->workers.reserve(num_workers);
+  impl->seats = std::vector<Seat>(num_workers);
   try {
-    for (int i = 1; i < num_threads; ++i) impl->workers.emplace_back([impl] { impl->work(); });
+    for (Seat& seat : impl->seats) impl->workers.emplace_back([impl, &seat] { impl->work(seat); });
   } catch (const std::system_error&) {  // no more threads to be had: those that came are enough
   }
 }
@@ -105,6 +147,7 @@ void ThreadPool::run(int num_tasks, void (*task)(void* arg, int index), void* ar
   }
   const std::lock_guard<std::mutex> turn(impl_->turn);
   std::unique_lock<std::mutex> lock(impl_->mutex);
+  impl_->bar_sleepers();
   impl_->task = task;
   impl_->arg = arg;
   impl_->next = 0;

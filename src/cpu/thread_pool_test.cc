@@ -5,6 +5,8 @@
 #include <chrono>
 #include <ctime>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 #include <thread>
 #include <vector>
 
@@ -55,6 +57,56 @@ TEST(ThreadPool, NeverOverlapsCallsOfOneWorker) {
     --busy[static_cast<size_t>(worker)];
   });
   EXPECT_FALSE(overlap);
+}
+
+cpu_set_t mask_of(pthread_t thread) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  EXPECT_EQ(pthread_getaffinity_np(thread, sizeof mask, &mask), 0);
+  return mask;
+}
+
+// A worker that sleeps is woken on another processor than its waker's, whichever that is, and may then run anywhere again.
+TEST(ThreadPool, WakesWorkersOnOtherProcessors) {
+  const cpu_set_t all = mask_of(pthread_self());
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "one processor";
+  ThreadPool pool(2);
+  struct Both {
+    pthread_t caller = pthread_self();
+    std::atomic<int> there{0};
+    std::atomic<int> worker_cpu{-1};
+    std::atomic<bool> may_run_anywhere{false};
+    cpu_set_t all;
+  };
+  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE && seen < 8; ++cpu) {
+    if (!CPU_ISSET(cpu, &all)) continue;
+    ++seen;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof one, &one), 0);
+    for (int round = 0; round < 5; ++round) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the worker goes to sleep
+      Both both;
+      both.all = all;
+      pool.run(
+          2,
+          [](void* arg, int) {
+            Both& b = *static_cast<Both*>(arg);
+            if (pthread_equal(b.caller, pthread_self()) == 0) {
+              b.worker_cpu = sched_getcpu();
+              const cpu_set_t mask = mask_of(pthread_self());
+              b.may_run_anywhere = CPU_EQUAL(&mask, &b.all) != 0;
+            }
+            ++b.there;
+            while (b.there < 2) std::this_thread::yield();
+          },
+          &both);
+      EXPECT_NE(both.worker_cpu, cpu);
+      EXPECT_TRUE(both.may_run_anywhere);
+    }
+  }
+  EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof all, &all), 0);
 }
 
 double process_cpu_seconds() {

@@ -65,6 +65,9 @@ TEST(BenchQuiet, DropsWhatOthersRanIn) {
   EXPECT_TRUE(quiet({{2, 10 * kMs}}, 5 * kMs));                                // one has ended
   EXPECT_TRUE(quiet({{1, 10 * kMs}}, 7 * kMs));  // waited 2 of 100 ms, less than 3 %
   EXPECT_FALSE(quiet({{1, 10 * kMs}}, 8 * kMs));
+  // Of a millisecond 0.15 may be waited: threads that are woken.
+  EXPECT_TRUE(QuietMeter::is_quiet(before, {{}, 5 * kMs + 150'000}, 1e-3));
+  EXPECT_FALSE(QuietMeter::is_quiet(before, {{}, 5 * kMs + 200'000}, 1e-3));
   // The number of a process that ended was used again.
   EXPECT_TRUE(quiet({{1, 0}, {2, 10 * kMs}}, 5 * kMs));
 }

@@ -110,7 +110,8 @@ bool QuietMeter::is_quiet(const Moment& before, const Moment& after, double seco
   }
   const double budget_ns = seconds * 1e9;
   return static_cast<double>(foreign_ns) < kMostForeign * budget_ns &&
-         static_cast<double>(after.waited_ns - before.waited_ns) < kMostWaited * budget_ns;
+         static_cast<double>(after.waited_ns - before.waited_ns) <
+             std::max(kMostWaited * budget_ns, kLeastWaitedNs);
 }
 
 void QuietMeter::begin(pid_t tested) {

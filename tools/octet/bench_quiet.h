@@ -31,6 +31,8 @@ class QuietMeter {
   // A core's share that all other tasks together may take, and of the time that the tested process may wait.
   static constexpr double kMostForeign = 0.04;
   static constexpr double kMostWaited = 0.03;
+  // Less than this it may always wait: threads that a turn wakes wait for each other's first processor.
+  static constexpr double kLeastWaitedNs = 200e3;
 
   // `own`: this process and its peers, of which one at a time runs. `proc` is /proc but in tests.
   explicit QuietMeter(std::vector<pid_t> own, std::string proc = "/proc");

@@ -2,8 +2,10 @@
 #include "bench_run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fmt/format.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -23,6 +25,8 @@ namespace {
 constexpr int64_t kCachesApart = 3;   // how many last caches are read between two uses of an expert
 constexpr int64_t kWarmUp = 2;        // untimed turns
 constexpr int64_t kMostCompared = 8;  // rows that the reference computes
+constexpr std::chrono::milliseconds kSettle(
+    1);  // before a turn beside peers: the last one's threads go to sleep
 
 // Who takes a turn in a round; then the peers.
 constexpr size_t kOurs = 0;
@@ -149,6 +153,7 @@ Result<bool> Bench::round(Call& call, Rounds& rounds) {
   std::vector<double> seconds(num_parties);
   for (size_t i = 0; i < num_parties; ++i) {
     const size_t party = (first_ + i) % num_parties;
+    if (!peers_.empty()) std::this_thread::sleep_for(kSettle);
     if (quiet_) quiet_->begin(pid_of(party));
     OCTET_RETURN_IF_ERROR(turn(call, party, seconds[party]));
     if (!quiet_ || quiet_->end()) continue;
