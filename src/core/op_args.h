@@ -20,11 +20,11 @@ struct QuantizeArgs {
   uint8_t* x_scale;  // scale_bytes(layout, T, K/32) ue8m0; padding is written as 0
 };
 
-// Token ids may be int32 or int64.
+// Token ids may be int32 or int64. (constexpr: device code reads them, too.)
 struct TokenIds {
   const void* data = nullptr;
   bool is_i64 = false;
-  int64_t operator[](int64_t i) const {
+  constexpr int64_t operator[](int64_t i) const {
     return is_i64 ? static_cast<const int64_t*>(data)[i] : static_cast<const int32_t*>(data)[i];
   }
 };

@@ -23,7 +23,7 @@ constexpr int64_t kMaxGroups = 256;  // deepseek_v3
 constexpr int64_t kNumImageIds = 5;  // image token ids, from image_sentinel_lo on
 
 // Whether row `token` is an image token, which selects by bias_vl instead of bias (or table).
-inline bool is_image(const TopkArgs& args, int64_t token) {
+constexpr bool is_image(const TopkArgs& args, int64_t token) {
   const int64_t lo = args.router.image_sentinel_lo;
   if (args.bias_vl == nullptr || lo <= 0) return false;
   const int64_t id = args.input_ids[token];

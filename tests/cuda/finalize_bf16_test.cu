@@ -9,32 +9,10 @@
 #include "cpu/ops.h"
 #include "cuda/finalize_bf16.h"
 #include "formats/bf16.h"
+#include "on_device.h"
 
 namespace octet::cuda {
 namespace {
-
-// Device memory that holds a copy of `host`.
-template <class T>
-class OnDevice {
- public:
-  explicit OnDevice(const std::vector<T>& host) : bytes_(host.size() * sizeof(T)) {
-    EXPECT_EQ(cudaMalloc(&data_, bytes_ + 16), cudaSuccess);
-    EXPECT_EQ(cudaMemcpy(data_, host.data(), bytes_, cudaMemcpyHostToDevice), cudaSuccess);
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-  ~OnDevice() { cudaFree(data_); }
-  T* get() const { return static_cast<T*>(data_); }
-  std::vector<T> back() const {
-    std::vector<T> host(bytes_ / sizeof(T));
-    EXPECT_EQ(cudaMemcpy(host.data(), data_, bytes_, cudaMemcpyDeviceToHost), cudaSuccess);
-    return host;
-  }
-
- private:
-  size_t bytes_;
-  void* data_ = nullptr;
-};
 
 struct Problem {
   int64_t tokens, top_k, hidden, rows;
