@@ -51,9 +51,9 @@ void float_dot(benchmark::State& state, const cpu::FloatDot& dot, WeightFormat f
   const int64_t num_blocks = kWidth / scale_block(format);
   const Tensor panel = random_panel(format, num_blocks);
   const std::vector<float> x(static_cast<size_t>(kWidth), 1.5F);
-  const float* const rows[cpu::kMaxDotRows] = {x.data(), x.data(), x.data(), x.data()};
-  float out[cpu::kMaxDotRows * layouts::kPanelRows];
-  time_rows(state, format, cpu::kMaxDotRows, [&](int, int count) {
+  const float* const rows[cpu::kMostFloatRows] = {x.data(), x.data(), x.data(), x.data()};
+  float out[cpu::kMostFloatRows * layouts::kPanelRows];
+  time_rows(state, format, cpu::kMostFloatRows, [&](int, int count) {
     dot.dot(panel.as<uint8_t>(), num_blocks, rows, count, out);
     benchmark::DoNotOptimize(out);
   });
@@ -77,7 +77,7 @@ void integer_dot(benchmark::State& state, const cpu::IntegerDot& dot,
   }
   const cpu::Ahead ahead{
       panel.as<uint8_t>() + layouts::panel_bytes(layout.format, layout.num_blocks), 0};
-  float out[cpu::kMostManyRows * layouts::kPanelRows];
+  float out[cpu::kMostCallRows * layouts::kPanelRows];
   time_rows(state, layout.format, dot.most_rows, [&](int first, int count) {
     dot.dot(panel.as<uint8_t>(), layout.num_blocks, rows.data() + first, count, ahead, out);
     benchmark::DoNotOptimize(out);
@@ -114,7 +114,7 @@ void register_dots(const cpu::IsaInfo& isa, WeightFormat format) {
   name = "dot/" + std::string(name_of(format)) + "/" + name;
   const cpu::FloatDot floats = isa.dot->of(format, 2).floats;
   benchmark::RegisterBenchmark((name + "/float").c_str(), float_dot, floats, format)
-      ->DenseRange(1, cpu::kMaxDotRows);
+      ->DenseRange(1, cpu::kMostFloatRows);
   for (const int planes : {2, 3}) {
     const cpu::RowDot dot = isa.dot->of(format, planes);
     const cpu::IntegerLayout layout{format, planes, kWidth / scale_block(format)};

@@ -50,7 +50,9 @@ if [ -z "$quick" ]; then
   configure_clang
   cmake --build build/clang -j "$jobs"
   step "tests under the sanitizers"
-  ctest --test-dir build/clang -j "$jobs" --output-on-failure --no-tests=error --label-exclude 'needs_gpu|mutation' --quiet
+  ctest --test-dir build/clang -j "$jobs" --output-on-failure --no-tests=error --label-exclude 'needs_gpu|mutation' \
+    >build/clang/ctest.log || { grep -v -e ' Passed ' -e '^ *Start ' build/clang/ctest.log; exit 1; }
+  tail -n 2 build/clang/ctest.log
   step "fuzz"
   scripts/fuzz.sh "${OCTET_FUZZ_SECONDS:-15}"
 fi

@@ -32,7 +32,7 @@ class InlineExecutor final : public Executor {
 };
 
 // Units that a worker has before it: it takes them from the front, others take from the back. Both bounds are one word,
-// so each step is one exchange; a unit is never handed out again, so a word never comes back.
+// so each step is one exchange, and the word is all there is: one that comes back is as good.
 class UnitRange {
  public:
   static constexpr int64_t kMostUnits = int64_t{1} << 31;

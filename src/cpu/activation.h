@@ -28,7 +28,7 @@ constexpr float kLog2E = 1.44269504F;
 
 namespace activation {
 
-// ln(2)^n / n!, the series of 2^r: of these for |r| <= 1/2 the rest is below 2^-32 of the sum.
+// ln(2)^n / n!, the series of 2^r: of these for |r| <= 1/2 the rest is below 2^-31.7 of the sum.
 constexpr int kTerms = 9;
 constexpr std::array<double, kTerms> kSeries = [] {
   std::array<double, kTerms> c{};

@@ -25,8 +25,8 @@ struct Lanes {
     return 2;
   }
   template <int kPlanes>
-  static constexpr int vectors_together(int rows) {
-    return rows <= 2 ? 2 : 1;
+  static constexpr int vectors_together(int /*rows*/) {
+    return 2;
   }
 
   struct Weights {

@@ -10,7 +10,7 @@
 //   register_rows<planes>()       rows whose sums its registers hold
 //   vectors_together<planes>(n)   vectors whose block sums they hold at once, of n rows
 //   Weights decode(line)          a vector's part of a tile's line, as bytes: lanes x 8 elements
-//   Digits load_digits(at)        eight digits of each of kPlanesTogether planes, for all lanes
+//   Digits load_digits(at, plane) eight digits of each of kPlanesTogether planes, for all lanes
 //   Sums<kPlanes>                 of a row, a vector and a block; start() with the record's offset, add() lines in order,
 //                                 total() as int32; block_sums.h has two that fit most
 //   scales<kFormat>(codes)        kLanes ordinary scales, NVFP4's times 2^-120
@@ -21,6 +21,7 @@
 // a group goes lane by lane through plain code with the same tree. semantics.md section 1.
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -72,7 +73,7 @@ class Kernel {
   // Four blocks, scales first.
   OCTET_INLINE void add_group(const uint8_t* group, bool is_ordinary) {
     const uint8_t* const codes = group + layouts::kPanelGroup * layouts::kPanelRows;
-    const uint8_t* const next = later(group, ahead_);
+    const uintptr_t next = later(group, ahead_);
     prefetch_line(next);
     if (__builtin_expect(!is_ordinary, 0)) {
       add_odd_group(group, codes, layouts::kPanelGroup);
@@ -82,7 +83,7 @@ class Kernel {
         // A few lines a block: all of a group's at once would fill the miss buffers.
         OCTET_UNROLL
         for (int line = 0; line < kLines; ++line)
-          prefetch_line(next + kLineBytes * (1 + b * kLines + line));
+          prefetch_line(next + static_cast<uintptr_t>(kLineBytes * (1 + b * kLines + line)));
         add_block(group + b * layouts::kPanelRows, codes + b * kTile, b * Record::kBytes);
       }
     }
@@ -196,6 +197,8 @@ void dot(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* x, int 
     Kernel<Isa, kFormat, kPlanes, kRows>::run(panel, num_blocks, x, ahead, out);
   } else if constexpr (kRows < Isa::template register_rows<kPlanes>()) {
     dot<Isa, kFormat, kPlanes, kRows + 1>(panel, num_blocks, x, num_rows, ahead, out);
+  } else {
+    assert(!"more rows than the kernel takes");
   }
 }
 

@@ -29,6 +29,6 @@ struct Avx2 : avx2::Lanes {
 
 }  // namespace
 
-extern const IntegerDots kDigitDotsAvx2 = digits::digit_dots<Avx2>();
+extern constinit const IntegerDots kDigitDotsAvx2 = digits::digit_dots<Avx2>();
 
 }  // namespace octet::cpu

@@ -23,6 +23,6 @@ struct Avx512 : avx512::Lanes {
 
 }  // namespace
 
-extern const IntegerDots kDigitDotsAvx512 = digits::digit_dots<Avx512>();
+extern constinit const IntegerDots kDigitDotsAvx512 = digits::digit_dots<Avx512>();
 
 }  // namespace octet::cpu

@@ -17,6 +17,6 @@ struct Avx512Vbmi : avx512::VnniLanes {
 
 }  // namespace
 
-extern const IntegerDots kDigitDotsAvx512Vbmi = digits::digit_dots<Avx512Vbmi>();
+extern constinit const IntegerDots kDigitDotsAvx512Vbmi = digits::digit_dots<Avx512Vbmi>();
 
 }  // namespace octet::cpu

@@ -5,6 +5,6 @@
 
 namespace octet::cpu {
 
-extern const IntegerDots kDigitDotsAvx512Vnni = digits::digit_dots<avx512::VnniLanes>();
+extern constinit const IntegerDots kDigitDotsAvx512Vnni = digits::digit_dots<avx512::VnniLanes>();
 
 }  // namespace octet::cpu

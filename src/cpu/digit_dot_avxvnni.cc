@@ -22,6 +22,6 @@ struct AvxVnni : avx2::Lanes {
 
 }  // namespace
 
-extern const IntegerDots kDigitDotsAvxVnni = digits::digit_dots<AvxVnni>();
+extern constinit const IntegerDots kDigitDotsAvxVnni = digits::digit_dots<AvxVnni>();
 
 }  // namespace octet::cpu

@@ -30,6 +30,6 @@ struct Dotprod : neon::Lanes {
 
 }  // namespace
 
-extern const IntegerDots kDigitDotsNeonDotprod = digits::digit_dots<Dotprod>();
+extern constinit const IntegerDots kDigitDotsNeonDotprod = digits::digit_dots<Dotprod>();
 
 }  // namespace octet::cpu

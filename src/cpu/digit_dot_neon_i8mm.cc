@@ -47,6 +47,6 @@ struct I8mm : neon::Lanes {
 
 }  // namespace
 
-extern const IntegerDots kDigitDotsNeonI8mm = digits::digit_dots<I8mm>();
+extern constinit const IntegerDots kDigitDotsNeonI8mm = digits::digit_dots<I8mm>();
 
 }  // namespace octet::cpu

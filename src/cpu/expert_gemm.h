@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -58,7 +59,7 @@ inline const IntegerDot& integer_dot(const ProductArgs& args, const ExpertRun& r
 inline int64_t rows_together(const ProductArgs& args, const ExpertRun& run, int64_t row) {
   const Hold hold = args.hold[row];
   if (hold == Hold::kExact) return 1;
-  const int64_t most = hold == Hold::kIntegers ? integer_dot(args, run).most_rows : kMaxDotRows;
+  const int64_t most = hold == Hold::kIntegers ? integer_dot(args, run).most_rows : kMostFloatRows;
   const int64_t left = run.first + run.count - row;
   const int64_t even = ceil_div(left, ceil_div(left, most));  // each call decodes the weights anew
   int64_t count = 1;
@@ -95,9 +96,9 @@ inline void multiply_rows(const ProductArgs& args, const ExpertRun& run, const P
 struct LaneSums {
   float* acc;  // [16]
   float unhold;
-  // Before factors up to `alpha` are multiplied with `unhold`: where that would be infinite, the sums are instead.
-  void make_room(float alpha) {
-    if (alpha * unhold <= std::numeric_limits<float>::max()) return;
+  // Before a factor is multiplied with `unhold`: where that would be infinite, the sums are instead.
+  void make_room(float factor) {
+    if (std::fabs(factor) * unhold <= std::numeric_limits<float>::max()) return;
     for (int64_t i = 0; i < layouts::kPanelRows; ++i) acc[i] *= unhold;
     unhold = 1.0F;
   }
@@ -109,7 +110,7 @@ void multiply_panel(const ProductArgs& args, const ExpertRun& run, const Panel& 
                     const Fn& fn) {
   const int64_t end = run.first + run.count;
   for (int64_t row = run.first, count = 0; row < end; row += count) {
-    float acc[kMostManyRows * layouts::kPanelRows];
+    float acc[kMostCallRows * layouts::kPanelRows];
     count = rows_together(args, run, row);
     multiply_rows(args, run, panel, row, static_cast<int>(count), acc);
     for (int64_t i = 0; i < count; ++i)
@@ -153,6 +154,9 @@ void stream_panels(const ProductArgs& args, const Product& product, Executor& ex
                      }
                      for (int64_t p = first; p < end; ++p) {
                        at.data = panel(unit, p);
+                       // Made anew in the same place: nothing to fetch ahead, so its own beginning.
+                       if (!in_memory)
+                         at.ahead = {at.data + product.panel_bytes, -product.panel_bytes};
                        fn(run, params, at, p);
                      }
                      done(run, first, end);
@@ -195,7 +199,7 @@ void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& execut
                           .up_bias = up_bias.load(params.up_bias, col, count),
                           .swiglu = {params.limit, hidden.alpha, hidden.beta}};
         multiply_panel(args, run, panel, [&](int64_t row, LaneSums sums) {
-          sums.make_room(std::max(params.gate_alpha, params.up_alpha));
+          sums.make_room(std::max(std::fabs(params.gate_alpha), std::fabs(params.up_alpha)));
           lanes.gate_factor = params.gate_alpha * sums.unhold;
           lanes.up_factor = params.up_alpha * sums.unhold;
           float h[kHiddenLanes];

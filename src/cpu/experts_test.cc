@@ -27,7 +27,7 @@ double bias_at(const BiasView& b, int64_t i) {
   return b.data == nullptr ? 0 : static_cast<double>(formats::bf16_to_f32(b.data[i * b.stride]));
 }
 
-// A row of activations, and how far integers of its precision (semantics.md section 9) may be from each number.
+// A row of activations, and how far integers may be from each number: those of x, and of h under `exact`, are of three planes.
 struct Activation {
   std::vector<double> value, room;
 };
@@ -136,7 +136,7 @@ class Judge {
                           : from_bf16(x_[i]));
     }
     return mxfp8() ? Activation{x, {}}
-                   : bf16_activation(x, scale_block(spec_.weights), 0, spec_.precision);
+                   : bf16_activation(x, scale_block(spec_.weights), 0, Precision::kExact);
   }
 
   // Row `row` of h, judged; what GEMM2 reads.
@@ -317,13 +317,15 @@ TEST(Experts, LoseNothingWhereACutMakesTwoScalesOfHMeetInABlock) {
 // Factors that bring tiny sums back; with what NVFP4's scales take off beside them they are above binary32's largest number.
 TEST(Experts, ApplyTheLargestFactors) {
   TestLayer layer({.weights = WeightFormat::kNvfp4});
-  for (auto& e : layer.experts) e.gate_alpha = e.down_alpha = 0x1.8p72F;
-  layer.pack();
-  const auto x = layer.random_x(2, 0x1p-50F);
-  const auto ids = layer.random_ids(2, 3);
-  InlineExecutor one;
-  for (const PanelDot* dot : {&kPanelDotPortable, &best_panel_dot()})
-    Judge(layer, x, ids, 3, run_layer(layer, x, ids, 3, *dot, one)).judge();
+  for (const float sign : {1.0F, -1.0F}) {
+    for (auto& e : layer.experts) e.gate_alpha = e.down_alpha = sign * 0x1.8p72F;
+    layer.pack();
+    const auto x = layer.random_x(2, 0x1p-50F);
+    const auto ids = layer.random_ids(2, 3);
+    InlineExecutor one;
+    for (const PanelDot* dot : {&kPanelDotPortable, &best_panel_dot()})
+      Judge(layer, x, ids, 3, run_layer(layer, x, ids, 3, *dot, one)).judge();
+  }
 }
 
 TEST(Experts, TakeAnyNumberOfTokens) {

@@ -9,6 +9,7 @@
 
 #include "core/shape.h"
 #include "cpu/panel_dot.h"
+#include "cpu/prefetch.h"
 #include "cpu/unroll.h"
 #include "formats/mxfp4.h"
 #include "formats/nvfp4.h"
@@ -22,20 +23,15 @@ OCTET_INLINE float load_f32(const uint8_t* at) {
   return v;
 }
 
-// How far ahead of use a line is asked for, into the second-level cache: the first has too few miss buffers for a core's
-// share of the memory. Found by trial: 6 to 12 KB are the same.
-constexpr int64_t kPrefetchBytes = 6144;
-constexpr int64_t kLineBytes = 64;
-OCTET_INLINE void prefetch_line(const uint8_t* at) { __builtin_prefetch(at, 0, 2); }
-
-// Where the stream is kPrefetchBytes later.
-OCTET_INLINE const uint8_t* later(const uint8_t* at, const Ahead& ahead) {
-  at += kPrefetchBytes;
-  return at >= ahead.end ? at + ahead.jump : at;
+// Where the stream is kPrefetchBytes later: an address that may lie in no object.
+OCTET_INLINE uintptr_t later(const uint8_t* at, const Ahead& ahead) {
+  const uintptr_t next = reinterpret_cast<uintptr_t>(at) + kPrefetchBytes;
+  return next >= reinterpret_cast<uintptr_t>(ahead.end) ? next + static_cast<uintptr_t>(ahead.jump)
+                                                        : next;
 }
 OCTET_INLINE void prefetch(const uint8_t* at, int64_t bytes, const Ahead& ahead) {
-  const uint8_t* const next = later(at, ahead);
-  for (int64_t i = 0; i < bytes; i += kLineBytes) prefetch_line(next + i);
+  const uintptr_t next = later(at, ahead);
+  for (int64_t i = 0; i < bytes; i += kLineBytes) prefetch_line(next + static_cast<uintptr_t>(i));
 }
 
 // Whether a shift decodes a scale code: kOrdinaryFrom ... kOrdinaryTo.

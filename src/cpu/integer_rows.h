@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of activations as the kernels on integers read them: a row has its digits (digits.h), then its words (words.h), each
-// 64-byte aligned. Experts of few rows read the former, of many the latter.
+// Rows of activations as the kernels on integers read them: a row has its digits (digits.h), then, a multiple of 64
+// bytes further, its words (words.h). Experts of few rows read the former, of many the latter where the instruction set has
+// kernels for them; there is room for both with every set, so that a workspace serves any.
 #pragma once
 
 #include <cstdint>

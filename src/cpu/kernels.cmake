@@ -19,8 +19,8 @@ function(octet_cpu_kernels target)
     # Or its selections stay branches, and the loops over lanes scalar.
     set_property(SOURCE ${cpu}/lanes.cc ${cpu}/lanes_avx2.cc APPEND PROPERTY COMPILE_OPTIONS -O3 -fno-trapping-math)
     # g++ 12 warns of its own AVX-512 headers: the operand that a full mask leaves unread.
-    set_property(SOURCE ${cpu}/digit_dot_avx512.cc ${cpu}/digit_dot_avx512vnni.cc
-                 ${cpu}/digit_dot_avx512vbmi.cc APPEND PROPERTY COMPILE_OPTIONS
+    file(GLOB avx512 CONFIGURE_DEPENDS ${cpu}/*_avx512*.cc)
+    set_property(SOURCE ${avx512} APPEND PROPERTY COMPILE_OPTIONS
                  -Wno-uninitialized -Wno-maybe-uninitialized)
   endif()
   set_source_files_properties(${cpu}/panel_dot_portable.cc PROPERTIES COMPILE_OPTIONS -O3)

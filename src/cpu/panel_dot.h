@@ -20,7 +20,7 @@
 
 namespace octet::cpu {
 
-constexpr int kMaxDotRows = 4;  // activation rows a call takes: what fits the registers
+constexpr int kMostFloatRows = 4;  // activation rows a call takes: what fits the registers
 
 using PanelDotFn = void (*)(const uint8_t* panel, int64_t num_blocks, const float* const* x,
                             int num_rows, float* out);
@@ -71,13 +71,13 @@ struct PanelDot {
   RowDot of(WeightFormat format, int planes) const {
     const bool is_mxfp4 = format == WeightFormat::kMxfp4;
     const auto pick = [&](const IntegerDots* dots) {
-      return dots == nullptr ? nullptr : (is_mxfp4 ? dots->mxfp4 : dots->nvfp4) + planes - 2;
+      return dots == nullptr ? nullptr : (is_mxfp4 ? dots->mxfp4 : dots->nvfp4) + (planes - 2);
     };
     return {is_mxfp4 ? floats->mxfp4 : floats->nvfp4, floats->lanes, pick(few), pick(many)};
   }
 };
 constexpr int64_t kManyRows = 3;
-constexpr int kMostManyRows = 32;  // of a call of any kernel
+constexpr int kMostCallRows = 32;  // of a call of any kernel
 
 // NOLINTBEGIN(readability-identifier-naming): constants, though not constexpr here
 // One for each instruction set; empty where the compiler's target has no such instructions.

@@ -32,7 +32,7 @@ struct Case {
     for (auto& c : codes) c = static_cast<uint8_t>(rng());
     for (auto& s : scales) s = static_cast<uint8_t>(mx ? 118 + rng() % 8 : 0x28 + rng() % 32);
     std::normal_distribution<float> normal;
-    x.resize(kMaxDotRows);
+    x.resize(kMostFloatRows);
     for (auto& row : x) {
       for (int64_t k = 0; k < width(); ++k)
         row.push_back(formats::bf16_to_f32(formats::bf16_from_f32(normal(rng))));
@@ -61,9 +61,9 @@ struct Case {
     std::fill(panel.begin() + layouts::panel_payload_bytes(format, blocks), panel.end(), 0xFF);
   }
   std::vector<float> run(const PanelDot& dot, int first, int rows) {
-    const float* pointers[kMaxDotRows] = {};
+    const float* pointers[kMostFloatRows] = {};
     for (int r = 0; r < rows; ++r) pointers[r] = x[static_cast<size_t>(first + r)].data();
-    std::vector<float> out(kMaxDotRows * kPanelRows, std::nanf(""));
+    std::vector<float> out(kMostFloatRows * kPanelRows, std::nanf(""));
     dot.of(format, 2).floats.dot(panel.data(), blocks, pointers, rows, out.data());
     out.resize(static_cast<size_t>(rows * kPanelRows));
     return out;
@@ -110,7 +110,7 @@ TEST(PanelDot, IsWithinTheBoundForEveryNumberOfBlocksAndRows) {
       for (const int64_t blocks : {1, 2, 3, 4, 5, 6, 7, 8, 18, 160}) {
         Case c(format, blocks, static_cast<unsigned>(blocks));
         c.pack();
-        for (int rows = 1; rows <= kMaxDotRows; ++rows) c.expect_right(c.run(*dot, 0, rows), 0);
+        for (int rows = 1; rows <= kMostFloatRows; ++rows) c.expect_right(c.run(*dot, 0, rows), 0);
       }
     }
   }
@@ -121,10 +121,10 @@ TEST(PanelDot, GivesARowTheSameBytesAloneAndAmongOthers) {
     for (const WeightFormat format : kFormats) {
       Case c(format, 18, 7);
       c.pack();
-      for (int row = 0; row < kMaxDotRows; ++row) {
+      for (int row = 0; row < kMostFloatRows; ++row) {
         const auto alone = c.run(*dot, row, 1);
         for (int first = 0; first <= row; ++first) {
-          for (int rows = row - first + 1; first + rows <= kMaxDotRows; ++rows) {
+          for (int rows = row - first + 1; first + rows <= kMostFloatRows; ++rows) {
             const auto all = c.run(*dot, first, rows);
             EXPECT_EQ(std::memcmp(alone.data(), all.data() + (row - first) * kPanelRows,
                                   sizeof(float) * kPanelRows),

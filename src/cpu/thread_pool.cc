@@ -9,10 +9,12 @@
 #include <sched.h>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace octet::cpu {
+
+static_assert(kMaxThreads <= kMaxWorkers);
+
 namespace {
 
 int allowed_cpus() {
@@ -45,20 +47,33 @@ class Seat {
   void sleep() { is_asleep_ = true; }
   void wake() {
     is_asleep_ = false;
-    if (std::exchange(is_barred_, false))
+    // A mask that somebody else has set meanwhile stays.
+    if (is_barred_ && has(pthread_self(), barred_))
       pthread_setaffinity_np(pthread_self(), sizeof allowed_, &allowed_);
+    is_barred_ = false;
   }
   void bar(pthread_t worker, int cpu) {
     if (!is_asleep_) return;
-    if (!is_barred_ && pthread_getaffinity_np(worker, sizeof allowed_, &allowed_) != 0) return;
+    if (!is_barred_ || !has(worker, barred_)) {
+      is_barred_ = false;
+      if (pthread_getaffinity_np(worker, sizeof allowed_, &allowed_) != 0) return;
+    }
     cpu_set_t rest = allowed_;
     CPU_CLR(cpu, &rest);
-    if (CPU_COUNT(&rest) != 0) is_barred_ = pthread_setaffinity_np(worker, sizeof rest, &rest) == 0;
+    if (CPU_COUNT(&rest) == 0 || (!is_barred_ && !CPU_ISSET(cpu, &allowed_))) return;
+    if (pthread_setaffinity_np(worker, sizeof rest, &rest) != 0) return;
+    barred_ = rest;
+    is_barred_ = true;
   }
 
  private:
+  static bool has(pthread_t thread, const cpu_set_t& mask) {
+    cpu_set_t now;
+    return pthread_getaffinity_np(thread, sizeof now, &now) == 0 && CPU_EQUAL(&now, &mask) != 0;
+  }
+
   bool is_asleep_ = false, is_barred_ = false;
-  cpu_set_t allowed_;  // while barred: the mask to put back
+  cpu_set_t allowed_, barred_;  // while barred: the mask to put back, and the one it has
 };
 
 // Of more, some find another processor anyway, and a microsecond for each is too long.

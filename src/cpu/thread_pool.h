@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's own threads. Those that wait yield for some microseconds, then sleep.
+// The library's own threads. Those that wait yield for some microseconds, then sleep; a sleeping one's affinity mask is made
+// narrower by one processor for the moment in which it is woken, and then is as it was (Linux counts it as set by hand from
+// then on: it no longer grows with the process's set of processors).
 #pragma once
 
 #include <memory>

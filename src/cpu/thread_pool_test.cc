@@ -4,10 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
+#include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace octet::cpu {
@@ -66,47 +69,98 @@ cpu_set_t mask_of(pthread_t thread) {
   return mask;
 }
 
-// A worker that sleeps is woken on another processor than its waker's, whichever that is, and may then run anywhere again.
+// The calling thread on one processor, until the end of the scope.
+class Pinned {
+ public:
+  explicit Pinned(int cpu) : before_(mask_of(pthread_self())) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof one, &one), 0);
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  ~Pinned() { pthread_setaffinity_np(pthread_self(), sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_;
+};
+
+// Whether a thread of this process sleeps, within a second.
+bool falls_asleep(pid_t thread) {
+  const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
+  for (int i = 0; i < 200; ++i) {
+    std::string text;
+    std::getline(std::ifstream(path), text);
+    const size_t name_end = text.rfind(')');
+    if (name_end != std::string::npos && text.compare(name_end, 3, ") S") == 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+// Both threads of a pool of two, once, at the same time: where the worker was, and where it might have been.
+struct Both {
+  pthread_t caller = pthread_self();
+  std::atomic<int> there{0};
+  pid_t worker = 0;
+  int worker_cpu = -1;
+  cpu_set_t worker_mask;
+
+  explicit Both(ThreadPool& pool) {
+    CPU_ZERO(&worker_mask);
+    pool.run(
+        2, [](void* arg, int) { static_cast<Both*>(arg)->meet(); }, this);
+  }
+  void meet() {
+    if (pthread_equal(caller, pthread_self()) == 0) {
+      worker = gettid();
+      worker_cpu = sched_getcpu();
+      worker_mask = mask_of(pthread_self());
+    }
+    ++there;
+    while (there < 2) std::this_thread::yield();
+  }
+};
+
+// A worker that sleeps is woken on another processor than its waker's, whichever that is, and may then run anywhere again:
+// so a system that is busy may have moved it before it looks.
 TEST(ThreadPool, WakesWorkersOnOtherProcessors) {
   const cpu_set_t all = mask_of(pthread_self());
   if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "one processor";
   ThreadPool pool(2);
-  struct Both {
-    pthread_t caller = pthread_self();
-    std::atomic<int> there{0};
-    std::atomic<int> worker_cpu{-1};
-    std::atomic<bool> may_run_anywhere{false};
-    cpu_set_t all;
-  };
-  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE && seen < 8; ++cpu) {
+  const pid_t worker = Both(pool).worker;
+  int rounds = 0, elsewhere = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE && rounds < 40; ++cpu) {
     if (!CPU_ISSET(cpu, &all)) continue;
-    ++seen;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    ASSERT_EQ(pthread_setaffinity_np(pthread_self(), sizeof one, &one), 0);
-    for (int round = 0; round < 5; ++round) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the worker goes to sleep
-      Both both;
-      both.all = all;
-      pool.run(
-          2,
-          [](void* arg, int) {
-            Both& b = *static_cast<Both*>(arg);
-            if (pthread_equal(b.caller, pthread_self()) == 0) {
-              b.worker_cpu = sched_getcpu();
-              const cpu_set_t mask = mask_of(pthread_self());
-              b.may_run_anywhere = CPU_EQUAL(&mask, &b.all) != 0;
-            }
-            ++b.there;
-            while (b.there < 2) std::this_thread::yield();
-          },
-          &both);
-      EXPECT_NE(both.worker_cpu, cpu);
-      EXPECT_TRUE(both.may_run_anywhere);
+    const Pinned pinned(cpu);
+    for (int i = 0; i < 5; ++i) {
+      if (!falls_asleep(worker)) GTEST_SKIP() << "the worker does not get to sleep";
+      const Both both(pool);
+      ++rounds;
+      elsewhere += both.worker_cpu != cpu ? 1 : 0;
+      EXPECT_TRUE(CPU_EQUAL(&both.worker_mask, &all));
     }
   }
-  EXPECT_EQ(pthread_setaffinity_np(pthread_self(), sizeof all, &all), 0);
+  EXPECT_GE(elsewhere * 4, rounds * 3) << "of " << rounds;
+}
+
+// What somebody sets is not taken back.
+TEST(ThreadPool, LeavesWorkersWhereTheyAreSetToRun) {
+  const cpu_set_t all = mask_of(pthread_self());
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "one processor";
+  ThreadPool pool(2);
+  const pid_t worker = Both(pool).worker;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (int cpu = CPU_SETSIZE - 1; CPU_COUNT(&one) == 0; --cpu)
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+  ASSERT_EQ(sched_setaffinity(worker, sizeof one, &one), 0);
+  for (int i = 0; i < 5; ++i) {
+    if (!falls_asleep(worker)) GTEST_SKIP() << "the worker does not get to sleep";
+    const Both both(pool);
+    EXPECT_TRUE(CPU_EQUAL(&both.worker_mask, &one));
+  }
 }
 
 double process_cpu_seconds() {

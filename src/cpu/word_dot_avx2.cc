@@ -216,11 +216,11 @@ bool encode(const float* x, int64_t num_blocks, uint8_t* out) {
 }
 
 template <WeightFormat kFormat, int kPlanes>
-constexpr IntegerDot kDot{encode<kFormat, kPlanes>, dot<kFormat, kPlanes>, kMostManyRows};
+constexpr IntegerDot kDot{encode<kFormat, kPlanes>, dot<kFormat, kPlanes>, kMostCallRows};
 
 }  // namespace
 
-extern const IntegerDots kWordDotsAvx2 = {
+extern constinit const IntegerDots kWordDotsAvx2 = {
     {kDot<WeightFormat::kMxfp4, 2>, kDot<WeightFormat::kMxfp4, 3>},
     {kDot<WeightFormat::kNvfp4, 2>, kDot<WeightFormat::kNvfp4, 3>}};
 

@@ -30,7 +30,7 @@ constexpr int kLowWordBits = 7;
 template <int64_t kBlock, int kPlanes>
 struct WordRecord : IntegerRecord<kBlock, kPlanes> {
   static constexpr int64_t kBytes = WordRecord::kEnd;
-  static constexpr int64_t kLowPairs = WordRecord::kHasThird;
+  static constexpr int64_t kLowPairs = WordRecord::kHasThird;  // of the u32 low_pairs
   static constexpr int64_t kLowOffset = 2 * kBlock;
   static constexpr int64_t kLowBytes = kPlanes == 3 ? kLowOffset + 4 : 0;
   // Which word element k is; its own inverse.

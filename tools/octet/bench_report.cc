@@ -100,6 +100,8 @@ Json measured_json(const Measured& m) {
                  {"threads", m.threads},
                  {"pages", name_of(m.memory.pages)},
                  {"numa", name_of(m.memory.numa)},
+                 {"packed", name_of(m.memory.packed)},
+                 {"precision", name_of(m.layer.spec().precision)},
                  {"read_ceiling_gbs", m.ceiling_gbs},
                  {"git", kGitRevision},
                  {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
