@@ -198,7 +198,7 @@ void dot(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* x, int 
   } else if constexpr (kRows < Isa::template register_rows<kPlanes>()) {
     dot<Isa, kFormat, kPlanes, kRows + 1>(panel, num_blocks, x, num_rows, ahead, out);
   } else {
-    assert(!"more rows than the kernel takes");
+    assert(num_rows == kRows);  // no call has more
   }
 }
 

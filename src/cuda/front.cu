@@ -19,16 +19,14 @@
 namespace octet::cuda {
 namespace {
 
-constexpr int kTopkWarps = 4;
 constexpr int kQuantizeThreads = 256;
 
 template <int kKeys>
-__global__ __launch_bounds__(kTopkWarps* kWarp) void topk_kernel(
-    const __grid_constant__ TopkArgs a) {
+__global__ __launch_bounds__(kTopkThreads) void topk_kernel(const __grid_constant__ TopkArgs a) {
+  __shared__ TopkShared shared;
   let_next_begin();
   wait_for_previous();
-  const int64_t token = int64_t{blockIdx.x} * kTopkWarps + threadIdx.x / kWarp;
-  if (token < a.tokens) topk_row<kKeys>(a, token);
+  topk_block<kKeys>(a, int64_t{blockIdx.x} * kTopkRows, shared);
 }
 
 __device__ void quantize_piece(const QuantizeArgs& a, int64_t piece) {
@@ -77,21 +75,22 @@ struct FrontKernelArgs {
   RouteArgs route;
 };
 
-// Block 0: a warp a row, then the record, from ids that its own threads wrote. The others quantise.
+// Block 0: the rows, then the record, from ids that its own threads wrote. The others quantise.
+static_assert(kTopkThreads == kRouteThreads && kTopkRows >= kFrontMaxTokens);
 template <int kKeys>
-__global__ __launch_bounds__(kRouteThreads) void front_kernel(
-    const __grid_constant__ FrontKernelArgs a) {
-  __shared__ RouteShared shared;
+__global__ __launch_bounds__(kRouteThreads,
+                             1) void front_kernel(const __grid_constant__ FrontKernelArgs a) {
+  __shared__ TopkShared topk;
+  __shared__ RouteShared route;
   let_next_begin();
   wait_for_previous();
   if (blockIdx.x != 0) {
     quantize_piece(a.quantize, int64_t{blockIdx.x} - 1);
     return;
   }
-  const int64_t token = threadIdx.x / kWarp;
-  if (token < a.topk.tokens) topk_row<kKeys>(a.topk, token);
+  topk_block<kKeys>(a.topk, 0, topk);
   __syncthreads();
-  route_block(a.route, shared);
+  route_block(a.route, route);
 }
 
 Status check_aligned(const void* p, const char* name) {
@@ -140,7 +139,7 @@ Status launch_topk(const TopkArgs& args, cudaStream_t stream) {
   if (Status s = check_dsv4(args); !s.ok()) return s;
   if (args.tokens == 0) return {};
   return launch("topk", with_keys(args.experts, topk_kernel<8>, topk_kernel<12>, topk_kernel<16>),
-                blocks_of(args.tokens, kTopkWarps), kTopkWarps * kWarp, args, stream);
+                blocks_of(args.tokens, kTopkRows), kTopkThreads, args, stream);
 }
 
 Status launch_mxfp8_quantize(const QuantizeArgs& args, cudaStream_t stream) {

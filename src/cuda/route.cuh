@@ -16,7 +16,7 @@ static_assert(kRouteThreads >= routing::kRouteMaxExperts);
 
 struct RouteShared {
   static constexpr int kIds = 1024;
-  int32_t ids[kIds];  // a piece of them; -1: outside [0, E)
+  alignas(16) int32_t ids[kIds];  // a piece of them; -1: outside [0, E), or beyond the last
   int32_t warp_tiles[kRouteThreads / 32];
 };
 
@@ -31,13 +31,22 @@ __device__ __forceinline__ void for_own_slots(const RouteArgs& a, RouteShared& s
   for (int32_t first = 0; first < slots; first += RouteShared::kIds) {
     const int32_t count = min(RouteShared::kIds, slots - first);
     __syncthreads();
-    for (int32_t i = own; i < count; i += kRouteThreads) {
-      const int64_t id = a.topk_ids[first + i];
+    for (int32_t i = own; i < (count + 7) / 8 * 8; i += kRouteThreads) {
+      const int64_t id = i < count ? a.topk_ids[first + i] : -1;
       shared.ids[i] = id >= 0 && id < a.experts ? static_cast<int32_t>(id) : -1;
     }
     __syncthreads();
-    for (int32_t i = 0; i < count; ++i)
-      if (shared.ids[i] == own) fn(first + i);
+    const auto* const fours = reinterpret_cast<const int4*>(shared.ids);
+#pragma unroll 1
+    for (int32_t i = 0; i < count; i += 8) {
+      const int4 low = fours[i / 4], high = fours[i / 4 + 1];
+      const int32_t ids[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+      uint32_t own_ones = 0;
+#pragma unroll
+      for (int32_t j = 0; j < 8; ++j) own_ones |= ids[j] == own ? 1U << j : 0U;
+      for (; own_ones != 0; own_ones &= own_ones - 1)
+        fn(first + i + __ffs(static_cast<int>(own_ones)) - 1);
+    }
   }
 }
 

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row's top-k by one warp: router dsv4, semantics.md section 4. Expert e is lane e % 32's, its e / 32-th.
+// The top-k of up to eight rows by one block: router dsv4, semantics.md section 4.
+//
+//   logits, biases ──► shared memory ──► scores, an expert a lane, all warps ──► choice, a warp a row: expert e is lane e % 32's
+//
+// Code that a launch meets for the first time comes slowly from memory, so the scores are a loop that is not unrolled.
 //
 // Arithmetic: ex2.approx.f32 of the rounded product, logf, sqrt.approx.ftz.f32, div.full.f32; sums and products rounded to nearest:
 // that of vLLM's Triton kernel, whose bits on an H200 are the truth of it.
@@ -14,6 +18,16 @@ namespace octet::cuda {
 
 constexpr unsigned kWholeWarp = 0xFFFFFFFFU;
 constexpr int kWarp = 32;
+constexpr int kTopkThreads = 512;
+constexpr int kTopkRows = 8;  // of a block
+
+// Of a block's rows.
+struct TopkShared {
+  static constexpr int kExperts = static_cast<int>(routing::kMaxExpertsDsv4);
+  float weights[kTopkRows][kExperts];  // logits, then raw weights
+  uint32_t keys[kTopkRows][kExperts];
+  float bias[2][kExperts];  // and bias_vl
+};
 
 namespace dsv4 {
 
@@ -78,26 +92,49 @@ __device__ __forceinline__ float weight_of(float raw, float scale) {
 
 }  // namespace dsv4
 
-// Row `token`, by a whole warp; kKeys * 32 experts at least. Lane j < k writes slot j and returns its id, the others -1.
+// Rows first ... first + kTopkRows - 1 of those that there are, by kTopkThreads threads; kKeys * 32 experts at least. Writes their
+// ids and weights; a __syncthreads() later the block may read them.
 template <int kKeys>
-__device__ __forceinline__ int topk_row(const TopkArgs& a, int64_t token) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const float* const logits = a.logits + token * a.experts;
-  const float* const bias = routing::is_image(a, token) ? a.bias_vl : a.bias;
+__device__ __forceinline__ void topk_block(const TopkArgs& a, int64_t first, TopkShared& shared) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp,
+            lane = static_cast<int>(threadIdx.x) % kWarp;
+  const auto experts = static_cast<int>(a.experts);
+  const int rows = static_cast<int>(min(a.tokens - first, int64_t{kTopkRows}));
+  const float* const logits = a.logits + first * experts;
+  const auto own = static_cast<int>(threadIdx.x);
+#pragma unroll
+  for (int row = 0; row < kTopkRows; ++row)
+    if (row < rows && own < experts) shared.weights[row][own] = logits[row * experts + own];
+  if (own < experts) {
+    shared.bias[0][own] = a.bias[own];
+    if (a.bias_vl != nullptr) shared.bias[1][own] = a.bias_vl[own];
+  }
+  const bool is_image = warp < rows && routing::is_image(a, first + warp);
+  __shared__ bool images[kTopkRows];
+  if (warp < rows && lane == 0) images[warp] = is_image;
+  __syncthreads();
+#pragma unroll 1
+  for (int row = 0; row < rows; ++row) {
+    if (own >= experts) {
+      shared.keys[row][own] = 0;
+      continue;
+    }
+    const float w = dsv4::raw_weight(shared.weights[row][own]);
+    shared.weights[row][own] = w;
+    shared.keys[row][own] = dsv4::key_of(__fadd_rn(w, shared.bias[images[row] ? 1 : 0][own]));
+  }
+  __syncthreads();
+  if (warp >= rows) return;
   uint32_t keys[kKeys];
 #pragma unroll
-  for (int i = 0; i < kKeys; ++i) {
-    const int e = i * kWarp + lane;
-    keys[i] = e < a.experts ? dsv4::key_of(__fadd_rn(dsv4::raw_weight(logits[e]), bias[e])) : 0U;
-  }
+  for (int i = 0; i < kKeys; ++i) keys[i] = shared.keys[warp][i * kWarp + lane];
   const auto top_k = static_cast<int>(a.router.top_k);
   const int id = dsv4::choose(keys, top_k);
-  const float raw = lane < top_k ? dsv4::raw_weight(logits[id]) : 0.0F;
+  const float raw = lane < top_k ? shared.weights[warp][id] : 0.0F;
   const float weight = dsv4::weight_of(raw, a.router.scale);
-  if (lane >= top_k) return -1;
-  a.topk_ids[token * top_k + lane] = id;
-  a.topk_weights[token * top_k + lane] = weight;
-  return id;
+  if (lane >= top_k) return;
+  a.topk_ids[(first + warp) * top_k + lane] = id;
+  a.topk_weights[(first + warp) * top_k + lane] = weight;
 }
 
 }  // namespace octet::cuda
