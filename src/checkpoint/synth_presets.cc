@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/synth_presets.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <memory>
@@ -200,13 +201,11 @@ Result<const SynthPreset*> find_synth_preset(std::string_view name) {
     if (preset.name == name) return &preset;
   }
   std::vector<std::string_view> names = synth_presets();
-  for (const std::string_view not_built : kNotBuilt) {
-    if (not_built == name) {
-      return unsupported(
-          fmt::format("preset {} is not built yet, only {}", name, fmt::join(names, ", ")));
-    }
-    names.push_back(not_built);
+  if (std::ranges::find(kNotBuilt, name) != std::end(kNotBuilt)) {
+    return unsupported(
+        fmt::format("preset {} is not built yet, only {}", name, fmt::join(names, ", ")));
   }
+  names.insert(names.end(), std::begin(kNotBuilt), std::end(kNotBuilt));
   std::string hint = did_you_mean(name, names);
   if (hint.empty()) hint = fmt::format("; there are {}", fmt::join(names, ", "));
   return misuse(fmt::format("no preset is called \"{}\"{}", name, hint));

@@ -145,6 +145,11 @@ Result<Selection> select_or_refuse(const Problem& problem) {
   }
   Selection s = select(problem);
   if (s.kernel != nullptr) return s;
+  for (const Refusal& r : s.refused) {
+    if (r.kernel->name != problem.kernel) continue;
+    return unsupported(
+        fmt::format("kernel {} does not take this layer: {}", r.kernel->name, r.why));
+  }
   std::string why = "no kernel takes this layer";
   const char* separator = ": ";
   for (const Refusal& r : s.refused) {

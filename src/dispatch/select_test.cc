@@ -119,6 +119,10 @@ TEST(Select, RefusesWithEveryCandidatesReason) {
     EXPECT_NE(none.status().why.find(k.name), std::string::npos) << none.status().why;
   }
   EXPECT_EQ(none.status().why.find('\n'), std::string::npos);
+  p.kernel = "experts_bf16_mxfp4_portable";
+  EXPECT_EQ(select_or_refuse(p).status().why,
+            "kernel experts_bf16_mxfp4_portable does not take this layer: " +
+                refusal(*std::ranges::find(kernels(), p.kernel, &Kernel::name), p));
   p.kernel = "experts_bf16_mxfp4_portible";
   const auto misspelt = select_or_refuse(p);
   EXPECT_EQ(misspelt.status().code, Code::kMisuse);

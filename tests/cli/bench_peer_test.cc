@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `octet bench --peer` with peers that do as they are told (fake_peer/fake_peer.cc).
+#include <chrono>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
@@ -97,6 +98,31 @@ TEST_F(BenchPeer, DeathIsASentence) {
   expect_error("exit-at-load", ": it ended with exit status 3, want 'ready'");
   expect_error("exit-at-call", ": it ended with exit status 4, want 'done SECONDS'");
   expect_error("crash-at-call", ": it was ended by signal 9, want 'done SECONDS'");
+}
+
+// Whatever else it leaves open: nobody waits the ten minutes that an answer may take.
+TEST_F(BenchPeer, DeathIsSeenBehindWhatItLeaves) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"sh -c 'sleep 300 & exit 3'", "it ended with exit status 3, want 'ready'"},
+      {"sh -c 'read l; echo ready; read c; sleep 300 & exit 4'",
+       "it ended with exit status 4, want 'done SECONDS'"},
+      {"sh -c 'exec >&-; sleep 300'", "it closed its stdout, want 'ready'"}};
+  for (const auto& [command, said] : cases) {
+    const auto start = std::chrono::steady_clock::now();
+    const Finished f = bench({"--peer", "p=" + command});
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << command;
+    EXPECT_EQ(f.exit, 1) << command;
+    EXPECT_NE(f.err.find("octet: --peer p: " + said), std::string::npos) << f.err;
+  }
+}
+
+// A peer writes over its call's file: its own outputs are wrong then, and octet goes on.
+TEST_F(BenchPeer, CannotTakeAFileAway) {
+  const Finished f = bench({"--peer",
+                            "p=sh -c 'read l; echo ready; while read w t r k p; do { true > "
+                            "\"$p\"; } 2>&-; echo done 1e-9; done'"});
+  EXPECT_EQ(f.exit, 1);
+  EXPECT_NE(f.err.find("octet: --peer p, 1 row: found an NMSE of "), std::string::npos) << f.err;
 }
 
 TEST_F(BenchPeer, WrongAnswersAreSentences) {

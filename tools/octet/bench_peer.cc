@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <limits>
 #include <poll.h>
@@ -22,20 +23,24 @@
 namespace octet::tools {
 namespace {
 
-constexpr int kLongestAnswerMs =
-    600'000;  // to load a large layer from a slow disk, or a call that is far too slow to compare
+// To load a large layer from a slow disk, or a call that is far too slow to compare.
+constexpr double kLongestAnswerSeconds = 600;
+constexpr int kLookMs = 100;  // how often who waits looks whether the peer is alive
+constexpr int kQuickLooks = 1000,
+              kStopLooks = 2000;  // until a peer has stopped; from then on every 10 ms
+constexpr useconds_t kPause = 10'000;
 
 Status system_error_of(std::string_view what) {
   return io_error(fmt::format("--peer: {}: {}", what, std::strerror(errno)));
 }
 
 // In the child, where only what is async-signal-safe may be called: other threads of ours held locks when it was made.
-[[noreturn]] void become(int socket, const char* command, pid_t parent) {
+[[noreturn]] void become(int in, int out, const char* command, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   ::setpgid(0, 0);
-  ::dup2(socket, STDIN_FILENO);
-  ::dup2(socket, STDOUT_FILENO);
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
   ::signal(SIGXFSZ, SIG_DFL);
   ::execl("/bin/sh", "sh", "-c", command, static_cast<char*>(nullptr));
   ::_exit(127);
@@ -93,10 +98,12 @@ Result<PeerFlag> parse_peer_flag(std::string_view text) {
 }
 
 Result<SharedFile> SharedFile::make(int64_t bytes) {
-  const int fd = ::memfd_create("octet", MFD_CLOEXEC);
+  const int fd = ::memfd_create("octet", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return system_error_of("memory to share");
   void* data = MAP_FAILED;
-  if (::ftruncate(fd, bytes) == 0) {
+  // Sealed: who opens it cannot take pages away under us.
+  if (::ftruncate(fd, bytes) == 0 &&
+      ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
     data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }
   if (data == MAP_FAILED) {
@@ -145,36 +152,64 @@ Result<SharedFile> peer_weights(const checkpoint::LayerTensors& layer) {
   return file;
 }
 
-PeerProcess::PeerProcess(PeerFlag flag, pid_t pid, int socket)
-    : flag_(std::move(flag)), pid_(pid), socket_(socket) {}
+PeerProcess::PeerProcess(PeerFlag flag, pid_t pid, int socket, int answers)
+    : flag_(std::move(flag)), pid_(pid), socket_(socket), answers_(answers) {}
 
 PeerProcess::~PeerProcess() {
   ::close(socket_);
-  if (pid_ <= 0) return;
+  ::close(answers_);
+  if (pid_ > 0) kill();
+}
+
+// It and all of its group; a peer that has left the group it was put into, alone. Its status, as waitpid() has it.
+int PeerProcess::kill() {
+  int status = 0;
   ::kill(-pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+  return status;
+}
+
+// Its status where it has ended; its group ends with it.
+std::optional<int> PeerProcess::ended() {
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid != pid_) {
+    return {};
+  }
+  return kill();
 }
 
 Result<std::unique_ptr<PeerProcess>> PeerProcess::start(const PeerFlag& flag,
                                                         const checkpoint::LayerTensors& layer,
                                                         const SharedFile& weights) {
-  int sockets[2];
-  // A socket, not pipes: writing to one whose peer is gone can fail without a signal.
+  int sockets[2], pipe[2];
+  // A socket for its stdin: writing to one whose peer is gone can fail without a signal. A pipe for its stdout, so that each
+  // ends on its own.
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     return system_error_of(flag.name);
+  }
+  if (::pipe2(pipe, O_CLOEXEC) != 0) {
+    Status status = system_error_of(flag.name);
+    for (const int fd : sockets) ::close(fd);
+    return status;
   }
   const std::string command = "exec " + flag.command;
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid == 0) become(sockets[1], command.c_str(), parent);
+  if (pid == 0) become(sockets[1], pipe[1], command.c_str(), parent);
   ::close(sockets[1]);
+  ::close(pipe[1]);
   if (pid < 0) {
     Status status = system_error_of(flag.name);
     ::close(sockets[0]);
+    ::close(pipe[0]);
     return status;
   }
   ::setpgid(pid, pid);  // as the child does: whoever comes first
-  std::unique_ptr<PeerProcess> peer(new PeerProcess(flag, pid, sockets[0]));
+  std::unique_ptr<PeerProcess> peer(new PeerProcess(flag, pid, sockets[0], pipe[0]));
   const LayerSpec& spec = layer.spec;
   peer->tell(fmt::format("layer {} {} {} {} {} {:.9g} {:.9g} {}", spec.hidden, spec.intermediate,
                          spec.local_experts, name_of(spec.weights), limit_text(spec.swiglu.limit),
@@ -193,26 +228,29 @@ Result<std::unique_ptr<PeerProcess>> PeerProcess::start(const PeerFlag& flag,
 void PeerProcess::resume() const { ::kill(-pid_, SIGCONT); }
 
 Status PeerProcess::park() {
+  constexpr std::string_view kWant = "one that waits for its next call";
   ::kill(-pid_, SIGSTOP);
-  int status = 0;
-  while (::waitpid(pid_, &status, WUNTRACED) < 0 && errno == EINTR) {
+  for (int i = 0; i < kStopLooks; ++i) {
+    if (const auto status = ended()) {
+      return invalid_argument(
+          fmt::format("--peer {}: it {}, want {}", name(), how_it_ended(*status), kWant));
+    }
+    int status = 0;
+    if (::waitpid(pid_, &status, WUNTRACED | WNOHANG) == pid_ && WIFSTOPPED(status)) return {};
+    if (i > kQuickLooks) ::usleep(kPause);
   }
-  if (WIFSTOPPED(status)) return {};
-  pid_ = 0;
-  return invalid_argument(fmt::format("--peer {}: it {}, want one that waits for its next call",
-                                      name(), how_it_ended(status)));
+  kill();
+  return invalid_argument(fmt::format(
+      "--peer {}: it does not stop at SIGSTOP to its process group, want {}", name(), kWant));
 }
 
 // Why there is no answer.
 Status PeerProcess::died(std::string_view want) {
   std::string how = "closed its stdout";
   constexpr int kLooks = 100;
-  constexpr useconds_t kPause = 10'000;
   for (int i = 0; i < kLooks; ++i) {
-    int status = 0;
-    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-      how = how_it_ended(status);
-      pid_ = 0;
+    if (const auto status = ended()) {
+      how = how_it_ended(*status);
       break;
     }
     ::usleep(kPause);
@@ -232,6 +270,7 @@ void PeerProcess::tell(const std::string& line) {
 
 Result<std::string> PeerProcess::answer(std::string_view want) {
   constexpr size_t kLongest = 4096;
+  const Stopwatch watch;
   for (;;) {
     const size_t end = unread_.find('\n');
     if (end != std::string::npos) {
@@ -240,15 +279,21 @@ Result<std::string> PeerProcess::answer(std::string_view want) {
       return line;
     }
     if (unread_.size() > kLongest) return found(unread_.substr(0, 40) + "...", want);
-    pollfd ready = {socket_, POLLIN, 0};
-    const int events = ::poll(&ready, 1, kLongestAnswerMs);
+    pollfd ready = {answers_, POLLIN, 0};
+    const int events = ::poll(&ready, 1, kLookMs);
     if (events < 0 && errno == EINTR) continue;
     if (events == 0) {
+      // Its stdout may be open still, in a child of its own.
+      if (const auto status = ended()) {
+        return invalid_argument(
+            fmt::format("--peer {}: it {}, want '{}'", name(), how_it_ended(*status), want));
+      }
+      if (watch.seconds() < kLongestAnswerSeconds) continue;
       return invalid_argument(fmt::format("--peer {}: no answer in {}, want '{}'", name(),
-                                          human_seconds(kLongestAnswerMs * 1e-3), want));
+                                          human_seconds(kLongestAnswerSeconds), want));
     }
     char buffer[kLongest];
-    const ssize_t bytes = ::recv(socket_, buffer, sizeof buffer, 0);
+    const ssize_t bytes = ::read(answers_, buffer, sizeof buffer);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) return died(want);
     unread_.append(buffer, static_cast<size_t>(bytes));

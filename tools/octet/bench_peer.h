@@ -2,13 +2,14 @@
 // Other programs that `bench` times beside us. bench/baselines/peer.h says what the two sides tell each other; this is octet's.
 //
 // A peer is a child process in a process group of its own. It is stopped as soon as it has answered and goes on only for its next
-// call, so none of its threads spins while somebody else is timed. It dies with octet. Files are memory without a name
+// call, so none of its threads spins while somebody else is timed. It dies with octet, and its group with it. Files are memory without a name
 // (memfd), which a peer opens as /proc/PID/fd/N: nothing is written to a disk and nothing is left behind.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -70,7 +71,9 @@ class PeerProcess {
   Result<double> run(const Call& call);  // seconds, as the peer says; between resume() and park()
 
  private:
-  PeerProcess(PeerFlag flag, pid_t pid, int socket);
+  PeerProcess(PeerFlag flag, pid_t pid, int socket, int answers);
+  int kill();
+  std::optional<int> ended();
   void tell(const std::string& line);
   Result<std::string> answer(std::string_view want);
   Status died(std::string_view want);
@@ -78,7 +81,7 @@ class PeerProcess {
 
   PeerFlag flag_;
   pid_t pid_;
-  int socket_;
+  int socket_, answers_;  // its stdin, its stdout
   std::string unread_;
 };
 

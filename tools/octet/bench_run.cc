@@ -187,7 +187,11 @@ Status Bench::measure(Call& call, Rounds& rounds, const Progress& progress) {
       fmt::format("--quiet-only, {}: found {} in which no other process ran, and dropped {}",
                   count_text(call.layer.pattern().tokens, "row"),
                   count_text(rounds.kept(), "round"), rounds.dropped);
-  if (rounds.kept() == 0) return invalid_argument(what + ", want at least 1 (--repeats)");
+  if (rounds.kept() == 0) {
+    return invalid_argument(fmt::format(
+        "{} in {:.0f} s of waiting: the machine is busy, want it idle, or no --quiet-only", what,
+        waited));
+  }
   note(what);
   return {};
 }
