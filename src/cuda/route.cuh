@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The routing record by one block of kRouteThreads threads, an expert each: semantics.md section 5. Each thread looks through the ids for
-// its own, in order, twice: to count its rows, and, once all experts' first tiles are known, to hand them out. So there are no
+// its own, in order: to count its rows, and, once all experts' first tiles are known, to hand them out. So there are no
 // atomics and one possible result.
 #pragma once
 
@@ -15,38 +15,46 @@ constexpr int kRouteThreads = 512;
 static_assert(kRouteThreads >= routing::kRouteMaxExperts);
 
 struct RouteShared {
-  static constexpr int kIds = 1024;
+  static constexpr int kIds = 64;
   alignas(16) int32_t ids[kIds];  // a piece of them; -1: outside [0, E), or beyond the last
   int32_t warp_tiles[kRouteThreads / 32];
 };
 
 namespace routes {
 
-// fn(slot) for each slot of this thread's expert, in order. All threads come here.
-template <class Fn>
-__device__ __forceinline__ void for_own_slots(const RouteArgs& a, RouteShared& shared,
-                                              const Fn& fn) {
-  const auto slots = static_cast<int32_t>(a.tokens * a.top_k);
+// Which of ids first ... first + count - 1, at most 64, are this thread's. All threads come here.
+__device__ __forceinline__ uint64_t own_ids(const RouteArgs& a, RouteShared& shared, int32_t first,
+                                            int32_t count) {
   const auto own = static_cast<int32_t>(threadIdx.x);
-  for (int32_t first = 0; first < slots; first += RouteShared::kIds) {
-    const int32_t count = min(RouteShared::kIds, slots - first);
-    __syncthreads();
-    for (int32_t i = own; i < (count + 7) / 8 * 8; i += kRouteThreads) {
-      const int64_t id = i < count ? a.topk_ids[first + i] : -1;
-      shared.ids[i] = id >= 0 && id < a.experts ? static_cast<int32_t>(id) : -1;
-    }
-    __syncthreads();
-    const auto* const fours = reinterpret_cast<const int4*>(shared.ids);
-#pragma unroll 1
-    for (int32_t i = 0; i < count; i += 8) {
-      const int4 low = fours[i / 4], high = fours[i / 4 + 1];
-      const int32_t ids[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-      uint32_t own_ones = 0;
+  __syncthreads();
+  if (own < RouteShared::kIds) {
+    const int64_t id = own < count ? a.topk_ids[first + own] : -1;
+    shared.ids[own] = id >= 0 && id < a.experts ? static_cast<int32_t>(id) : -1;
+  }
+  __syncthreads();
+  uint32_t found[2] = {0, 0};
 #pragma unroll
-      for (int32_t j = 0; j < 8; ++j) own_ones |= ids[j] == own ? 1U << j : 0U;
-      for (; own_ones != 0; own_ones &= own_ones - 1)
-        fn(first + i + __ffs(static_cast<int>(own_ones)) - 1);
-    }
+  for (int32_t i = 0; i < RouteShared::kIds; i += 4) {
+    const int4 ids = reinterpret_cast<const int4*>(shared.ids)[i / 4];
+    const uint32_t four = (ids.x == own ? 1U : 0U) | (ids.y == own ? 2U : 0U) |
+                          (ids.z == own ? 4U : 0U) | (ids.w == own ? 8U : 0U);
+    found[i / 32] |= four << (i % 32);
+  }
+  return uint64_t{found[1]} << 32 | found[0];
+}
+
+// fn(slot) for each slot of this thread's expert, in order. `last`: what own_ids() gave for the last piece, once it was asked; one
+// piece is all of a decode step.
+template <class Fn>
+__device__ __forceinline__ void for_own_slots(const RouteArgs& a, RouteShared& shared, const Fn& fn,
+                                              uint64_t& last, bool is_known) {
+  const auto slots = static_cast<int32_t>(a.tokens * a.top_k);
+  const bool is_one = slots <= RouteShared::kIds;
+  for (int32_t first = 0; first < slots; first += RouteShared::kIds) {
+    if (!is_one || !is_known)
+      last = own_ids(a, shared, first, min(RouteShared::kIds, slots - first));
+    for (uint64_t left = last; left != 0; left &= left - 1)
+      fn(first + __ffsll(static_cast<long long>(left)) - 1);
   }
 }
 
@@ -86,11 +94,15 @@ __device__ __forceinline__ void route_block(const RouteArgs& a, RouteShared& sha
   for (int32_t i = own; i < slots; i += kRouteThreads) a.permuted[i] = -1;
 
   // An id that occurs twice in a row is one row.
+  uint64_t own_ids = 0;
   int32_t rows = 0, last = -1;
-  routes::for_own_slots(a, shared, [&](int32_t slot) {
-    rows += slot / top_k != last ? 1 : 0;
-    last = slot / top_k;
-  });
+  routes::for_own_slots(
+      a, shared,
+      [&](int32_t slot) {
+        rows += slot / top_k != last ? 1 : 0;
+        last = slot / top_k;
+      },
+      own_ids, false);
   constexpr auto kTile = static_cast<int32_t>(kTileRows);
   const int32_t own_tiles = (rows + kTile - 1) / kTile;
   const routes::Tiles tiles = routes::sum_before(own_tiles, shared);
@@ -109,12 +121,15 @@ __device__ __forceinline__ void route_block(const RouteArgs& a, RouteShared& sha
   }
   int32_t row = first_row - 1;
   last = -1;
-  routes::for_own_slots(a, shared, [&](int32_t slot) {
-    const int32_t token = slot / top_k;
-    if (token != last) row_token[++row] = token;
-    last = token;
-    a.permuted[slot] = row;
-  });
+  routes::for_own_slots(
+      a, shared,
+      [&](int32_t slot) {
+        const int32_t token = slot / top_k;
+        if (token != last) row_token[++row] = token;
+        last = token;
+        a.permuted[slot] = row;
+      },
+      own_ids, true);
 }
 
 }  // namespace octet::cuda

@@ -20,6 +20,8 @@ constexpr unsigned kWholeWarp = 0xFFFFFFFFU;
 constexpr int kWarp = 32;
 constexpr int kTopkThreads = 512;
 constexpr int kTopkRows = 8;  // of a block
+// Rows whose scores a thread computes at once: as many chains to wait for together.
+constexpr int kScoredTogether = 2;
 
 // Of a block's rows.
 struct TopkShared {
@@ -109,19 +111,20 @@ __device__ __forceinline__ void topk_block(const TopkArgs& a, int64_t first, Top
     shared.bias[0][own] = a.bias[own];
     if (a.bias_vl != nullptr) shared.bias[1][own] = a.bias_vl[own];
   }
-  const bool is_image = warp < rows && routing::is_image(a, first + warp);
   __shared__ bool images[kTopkRows];
-  if (warp < rows && lane == 0) images[warp] = is_image;
+  if (own < kTopkRows) images[own] = own < rows && routing::is_image(a, first + own);
   __syncthreads();
 #pragma unroll 1
-  for (int row = 0; row < rows; ++row) {
-    if (own >= experts) {
-      shared.keys[row][own] = 0;
-      continue;
+  for (int row = 0; row < rows; row += kScoredTogether) {
+    float w[kScoredTogether];  // rows beyond the last are nobody's
+#pragma unroll
+    for (int i = 0; i < kScoredTogether; ++i) w[i] = dsv4::raw_weight(shared.weights[row + i][own]);
+#pragma unroll
+    for (int i = 0; i < kScoredTogether; ++i) {
+      const float score = __fadd_rn(w[i], shared.bias[images[row + i] ? 1 : 0][own]);
+      shared.weights[row + i][own] = w[i];
+      shared.keys[row + i][own] = own < experts ? dsv4::key_of(score) : 0U;
     }
-    const float w = dsv4::raw_weight(shared.weights[row][own]);
-    shared.weights[row][own] = w;
-    shared.keys[row][own] = dsv4::key_of(__fadd_rn(w, shared.bias[images[row] ? 1 : 0][own]));
   }
   __syncthreads();
   if (warp >= rows) return;
