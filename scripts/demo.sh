@@ -18,7 +18,7 @@ need_packages $BUILD_PACKAGES
 
 say "building octet"
 cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo >/dev/null
-cmake --build build/demo -j "$(nproc)" --target octet_cli
+cmake --build build/demo -j "$(nproc)" --target octet_cli octet_shared
 octet=build/demo/bin/octet
 
 model=${1:-build/demo/deepseek-v4.1-flash}
