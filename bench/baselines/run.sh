@@ -34,10 +34,8 @@ fi
 # The peers' threads (OpenMP's) each on a processor of its own: stopped and continued, the system else puts several on one.
 export OMP_PROC_BIND=${OMP_PROC_BIND:-true} OMP_PLACES=${OMP_PLACES:-cores}
 
-# quoted PROGRAM: as a word of sh.
-quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
-ggml_peer=$(quoted "$peers/ggml_peer")
-ik_peer=$(quoted "$peers/ik_peer")
+# Found there, so that reports name no folder of this machine.
+export PATH=$peers:$PATH
 ggml_name="ggml $(cat "$peers/ggml.revision")"
 ik_name="ik_llama.cpp $(cat "$peers/ik.revision")"
 reports=()
@@ -45,8 +43,8 @@ for threads in ${THREADS:-1 2}; do
   for weights in mxfp4 nvfp4; do
     report=$out/$weights-${threads}t.json
     case $weights in
-      mxfp4) set -- "$@" --peer "$ggml_name repacked=$ggml_peer repack" --peer "$ik_name R8=$ik_peer r8" ;;
-      nvfp4) set -- "$@" --peer "$ggml_name=$ggml_peer plain" ;;
+      mxfp4) set -- "$@" --peer "$ggml_name repacked=ggml_peer repack" --peer "$ik_name R8=ik_peer r8" ;;
+      nvfp4) set -- "$@" --peer "$ggml_name=ggml_peer plain" ;;
     esac
     echo "$report"
     "$OCTET" bench "$@" --weights "$weights" --threads "$threads" --json >"$report.new"

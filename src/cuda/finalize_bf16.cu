@@ -16,6 +16,7 @@
 #include <cuda_bf16.h>
 
 #include "cuda/finalize_bf16.h"
+#include "cuda/launch.h"
 
 namespace octet::cuda {
 namespace {
@@ -90,10 +91,7 @@ Status launch_finalize_bf16(const FinalizeArgs& args, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(ceil_div(args.hidden, FinalizeTraits::kColsPerBlock)),
                   static_cast<unsigned>(args.tokens));
   finalize_kernel<FinalizeTraits><<<grid, FinalizeTraits::kThreads, 0, stream>>>(args);
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
-    return {Code::kDeviceError, std::string("finalize_bf16: ") + cudaGetErrorString(error)};
-  }
-  return {};
+  return launch_status("finalize_bf16", cudaGetLastError());
 }
 
 }  // namespace octet::cuda

@@ -20,7 +20,7 @@ constexpr int64_t kFrontMaxTokens = 8;
 Status launch_topk(const TopkArgs& args, cudaStream_t stream);
 // K a multiple of 32. Any T and scale layout; padding of x_scale is written as 0.
 Status launch_mxfp8_quantize(const QuantizeArgs& args, cudaStream_t stream);
-// E at most 512, T k below 2^31. One block, whose time grows with T k: meant for decoding.
+// E at most 512, T k at most 2^24. One block, whose time grows with T k: meant for decoding.
 Status launch_route(const RouteArgs& args, cudaStream_t stream);
 // T at most kFrontMaxTokens; linear scales.
 Status launch_front(const FrontArgs& args, cudaStream_t stream);

@@ -44,7 +44,7 @@ Status launch(const char* name, void (*kernel)(Args), dim3 grid, int threads, co
   config.attrs = &edge;
   config.numAttrs = 1;
   const cudaError_t error = cudaLaunchKernelEx(&config, kernel, args);
-  cudaGetLastError();  // what this launch left; a sticky error stays
+  if (error != cudaSuccess) cudaGetLastError();  // said here; an earlier one is not ours to clear
   return launch_status(name, error);
 }
 

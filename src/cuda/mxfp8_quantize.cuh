@@ -7,6 +7,7 @@
 #include <cuda_fp8.h>
 
 #include "core/op_args.h"
+#include "cuda/warp.cuh"
 #include "layouts/scale_layout.h"
 
 namespace octet::cuda {
@@ -48,8 +49,8 @@ __device__ __forceinline__ void quantize_eight(const QuantizeArgs& a, int64_t in
     v[2 * i + 1] = __uint_as_float(pairs[i] & 0xFFFF0000U);
     amax = fmaxf(amax, fmaxf(fabsf(v[2 * i]), fabsf(v[2 * i + 1])));
   }
-  amax = fmaxf(amax, __shfl_xor_sync(0xFFFFFFFFU, amax, 1));
-  amax = fmaxf(amax, __shfl_xor_sync(0xFFFFFFFFU, amax, 2));
+  amax = fmaxf(amax, __shfl_xor_sync(kWholeWarp, amax, 1));
+  amax = fmaxf(amax, __shfl_xor_sync(kWholeWarp, amax, 2));
   if (!is_there) return;
   const uint32_t code = mxfp8::scale_code(amax);
   const float inverse = mxfp8::inverse_of(code);

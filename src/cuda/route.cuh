@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/op_args.h"
+#include "cuda/warp.cuh"
 #include "routing/record.h"
 
 namespace octet::cuda {
@@ -17,7 +18,7 @@ static_assert(kRouteThreads >= routing::kRouteMaxExperts);
 struct RouteShared {
   static constexpr int kIds = 64;
   alignas(16) int32_t ids[kIds];  // a piece of them; -1: outside [0, E), or beyond the last
-  int32_t warp_tiles[kRouteThreads / 32];
+  int32_t warp_tiles[kRouteThreads / kWarp];
 };
 
 namespace routes {
@@ -63,18 +64,19 @@ struct Tiles {
   int32_t before, all;
 };
 __device__ __forceinline__ Tiles sum_before(int32_t count, RouteShared& shared) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp,
+            warp = static_cast<int>(threadIdx.x) / kWarp;
   int32_t sum = count;
 #pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const int32_t other = __shfl_up_sync(0xFFFFFFFFU, sum, step);
+  for (int step = 1; step < kWarp; step *= 2) {
+    const int32_t other = __shfl_up_sync(kWholeWarp, sum, step);
     if (lane >= step) sum += other;
   }
-  if (lane == 31) shared.warp_tiles[warp] = sum;
+  if (lane == kWarp - 1) shared.warp_tiles[warp] = sum;
   __syncthreads();
   Tiles tiles{sum - count, 0};
 #pragma unroll
-  for (int w = 0; w < kRouteThreads / 32; ++w) {
+  for (int w = 0; w < kRouteThreads / kWarp; ++w) {
     if (w < warp) tiles.before += shared.warp_tiles[w];
     tiles.all += shared.warp_tiles[w];
   }

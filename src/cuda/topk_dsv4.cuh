@@ -12,12 +12,11 @@
 #include <cstdint>
 
 #include "core/op_args.h"
+#include "cuda/warp.cuh"
 #include "routing/topk.h"
 
 namespace octet::cuda {
 
-constexpr unsigned kWholeWarp = 0xFFFFFFFFU;
-constexpr int kWarp = 32;
 constexpr int kTopkThreads = 512;
 constexpr int kTopkRows = 8;  // of a block
 // Rows whose scores a thread computes at once: as many chains to wait for together.

@@ -172,14 +172,10 @@ int PeerProcess::kill() {
   return status;
 }
 
-// Its status where it has ended; its group ends with it.
-std::optional<int> PeerProcess::ended() {
+bool PeerProcess::has_ended() const {
   siginfo_t info{};
-  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-      info.si_pid != pid_) {
-    return {};
-  }
-  return kill();
+  return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == pid_;
 }
 
 Result<std::unique_ptr<PeerProcess>> PeerProcess::start(const PeerFlag& flag,
@@ -231,9 +227,9 @@ Status PeerProcess::park() {
   constexpr std::string_view kWant = "one that waits for its next call";
   ::kill(-pid_, SIGSTOP);
   for (int i = 0; i < kStopLooks; ++i) {
-    if (const auto status = ended()) {
+    if (has_ended()) {
       return invalid_argument(
-          fmt::format("--peer {}: it {}, want {}", name(), how_it_ended(*status), kWant));
+          fmt::format("--peer {}: it {}, want {}", name(), how_it_ended(kill()), kWant));
     }
     int status = 0;
     if (::waitpid(pid_, &status, WUNTRACED | WNOHANG) == pid_ && WIFSTOPPED(status)) return {};
@@ -249,8 +245,8 @@ Status PeerProcess::died(std::string_view want) {
   std::string how = "closed its stdout";
   constexpr int kLooks = 100;
   for (int i = 0; i < kLooks; ++i) {
-    if (const auto status = ended()) {
-      how = how_it_ended(*status);
+    if (has_ended()) {
+      how = how_it_ended(kill());
       break;
     }
     ::usleep(kPause);
@@ -284,10 +280,7 @@ Result<std::string> PeerProcess::answer(std::string_view want) {
     if (events < 0 && errno == EINTR) continue;
     if (events == 0) {
       // Its stdout may be open still, in a child of its own.
-      if (const auto status = ended()) {
-        return invalid_argument(
-            fmt::format("--peer {}: it {}, want '{}'", name(), how_it_ended(*status), want));
-      }
+      if (has_ended()) return died(want);
       if (watch.seconds() < kLongestAnswerSeconds) continue;
       return invalid_argument(fmt::format("--peer {}: no answer in {}, want '{}'", name(),
                                           human_seconds(kLongestAnswerSeconds), want));

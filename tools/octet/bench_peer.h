@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -73,7 +72,7 @@ class PeerProcess {
  private:
   PeerProcess(PeerFlag flag, pid_t pid, int socket, int answers);
   int kill();
-  std::optional<int> ended();
+  bool has_ended() const;  // kill() says how
   void tell(const std::string& line);
   Result<std::string> answer(std::string_view want);
   Status died(std::string_view want);
