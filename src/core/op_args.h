@@ -47,8 +47,9 @@ struct TopkArgs {
 struct RouteArgs {
   TokenIds topk_ids;  // [T, k], any values
   int64_t tokens, top_k, experts;
-  int32_t* permuted;  // [T, k]
-  int32_t* record;    // [4 + 2 C + 8 ctas]
+  int32_t* permuted;         // [T, k]
+  int32_t* record;           // [4 + 2 C + 8 ctas]
+  int64_t first_expert = 0;  // ids first_expert ... + experts - 1 are experts 0 ... of the record
 };
 
 // front: topk, mxfp8_quantize (linear) and route in one, the same bytes. sections 3-5.

@@ -30,7 +30,8 @@ __device__ __forceinline__ uint64_t own_ids(const RouteArgs& a, RouteShared& sha
   __syncthreads();
   if (own < RouteShared::kIds) {
     const int64_t id = own < count ? a.topk_ids[first + own] : -1;
-    shared.ids[own] = id >= 0 && id < a.experts ? static_cast<int32_t>(id) : -1;
+    const bool is_local = id >= a.first_expert && id - a.first_expert < a.experts;
+    shared.ids[own] = is_local ? static_cast<int32_t>(id - a.first_expert) : -1;
   }
   __syncthreads();
   uint32_t found[2] = {0, 0};

@@ -29,14 +29,15 @@ void route(const RouteArgs& args) {
   std::fill_n(args.record, at.end, 0);
   int64_t tile = 0;
   for (int64_t e = 0; e < args.experts; ++e) {
-    const std::vector<int64_t> tokens = tokens_of(args, e);
+    const std::vector<int64_t> tokens = tokens_of(args, args.first_expert + e);
     const auto count = static_cast<int64_t>(tokens.size());
     const int64_t first = tile * kTileRows;
     for (int64_t i = 0; i < count; ++i) {
       args.record[at.token + first + i] = static_cast<int32_t>(tokens[i]);
       for (int64_t j = 0; j < args.top_k; ++j) {
         const int64_t slot = tokens[i] * args.top_k + j;
-        if (args.topk_ids[slot] == e) args.permuted[slot] = static_cast<int32_t>(first + i);
+        if (args.topk_ids[slot] == args.first_expert + e)
+          args.permuted[slot] = static_cast<int32_t>(first + i);
       }
     }
     for (; tile * kTileRows < first + count; ++tile) {

@@ -16,7 +16,9 @@ int64_t first_slot(const RouteArgs& a, int64_t token, int64_t slot) {
   return j;
 }
 
-bool is_local(const RouteArgs& a, int64_t id) { return id >= 0 && id < a.experts; }
+bool is_local(const RouteArgs& a, int64_t id) {
+  return id >= a.first_expert && id - a.first_expert < a.experts;
+}
 
 }  // namespace
 
@@ -33,7 +35,8 @@ void route(const RouteArgs& a) {
   for (int64_t t = 0; t < a.tokens; ++t) {
     for (int64_t j = 0; j < a.top_k; ++j) {
       const int64_t id = a.topk_ids[t * a.top_k + j];
-      if (is_local(a, id) && first_slot(a, t, j) == j) ++next[static_cast<size_t>(id)];
+      if (is_local(a, id) && first_slot(a, t, j) == j)
+        ++next[static_cast<size_t>(id - a.first_expert)];
     }
   }
   int64_t tile = 0;
@@ -55,8 +58,9 @@ void route(const RouteArgs& a) {
       const int64_t id = a.topk_ids[t * a.top_k + j];
       const int64_t first = first_slot(a, t, j);
       permuted[j] = !is_local(a, id) ? -1
-                    : first < j      ? permuted[first]
-                                     : static_cast<int32_t>(next[static_cast<size_t>(id)]++);
+                    : first < j
+                        ? permuted[first]
+                        : static_cast<int32_t>(next[static_cast<size_t>(id - a.first_expert)]++);
       if (permuted[j] >= 0) row_token[permuted[j]] = static_cast<int32_t>(t);
     }
   }

@@ -124,6 +124,26 @@ TEST(Route, TakesAnyIds) {
   }
 }
 
+// A rank of 4 experts from 6 on: the record of the ids less 6, and of no other.
+TEST(Route, CountsFromTheRanksFirstExpert) {
+  const Problem p{9, 4, 4};
+  std::mt19937_64 rng(5);
+  std::vector<int64_t> ids, less;
+  for (int64_t s = 0; s < p.tokens * p.top_k; ++s) {
+    ids.push_back(static_cast<int64_t>(rng() % 16));
+    less.push_back(ids.back() - 6);
+  }
+  Routed got = poisoned(p);
+  route({.topk_ids = {ids.data(), true},
+         .tokens = p.tokens,
+         .top_k = p.top_k,
+         .experts = p.experts,
+         .permuted = got.permuted.data(),
+         .record = got.record.data(),
+         .first_expert = 6});
+  EXPECT_EQ(got, run<int64_t>(p, less));
+}
+
 TEST(Route, GivesADuplicateTheSameRow) {
   const Problem p{2, 3, 4};
   const Routed got = run<int32_t>(p, {2, 2, 1, 2, 0, 2});
