@@ -113,7 +113,11 @@ Result<Layer> Layer::load(const checkpoint::LayerTensors& tensors, const LayerOp
   OCTET_RETURN_IF_ERROR(check_tensors(tensors));
   impl->expert_bytes = tensors.expert_bytes();
   own_gate(tensors.gate, *impl);
-  if (!impl->is_reference()) {
+  if (is_cuda(impl->selection.kernel->isa)) {
+    OCTET_RETURN_IF_ERROR(check_no_memory(options.memory, impl->selection.kernel->name));
+    OCTET_ASSIGN_OR_RETURN(impl->device, cuda::DeviceLayer::load(tensors, executor, progress));
+    impl->resident_bytes += impl->device->device_bytes();
+  } else if (!impl->is_reference()) {
     OCTET_RETURN_IF_ERROR(load_panels(tensors, options.memory, executor, progress, *impl));
   } else {
     OCTET_RETURN_IF_ERROR(check_no_memory(options.memory, impl->selection.kernel->name));

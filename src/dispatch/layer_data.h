@@ -11,19 +11,21 @@
 #include "core/tensor.h"
 #include "cpu/experts.h"
 #include "cpu/panel_dot.h"
+#include "cuda/device_layer.h"
 #include "dispatch/layer.h"
 #include "dispatch/panel_memory.h"
 #include "layouts/expert_weights.h"
 
 namespace octet::dispatch {
 
-// A CPU kernel reads `source`, the reference `experts`; the other one is empty.
+// A CPU kernel reads `source`, the reference `experts`, a CUDA kernel `device`; the others are empty.
 struct LayerData {
   LayerSpec spec;
   Selection selection;
   bool is_bound = false;                        // to prepared tensors
   std::vector<layouts::ExpertWeights> experts;  // views
   std::unique_ptr<const cpu::PanelSource> source;
+  std::unique_ptr<const cuda::DeviceLayer> device;
   checkpoint::Gate gate;  // views of `owned`
 
   PanelMemory panels;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of a layer: every check first, then router, experts, finalize.
+// One call of a layer: every check first, then router, experts, finalize. With a CUDA kernel the router runs here, what comes after
+// it on the device.
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
@@ -235,6 +236,23 @@ void run_panels(const LayerData& layer, const LayerCall& call, const Pieces& p, 
                 executor);
 }
 
+Status run_device(const LayerData& layer, const LayerCall& call, const Pieces& p, int64_t top_k) {
+  return layer.device->run({.tokens = call.tokens,
+                            .top_k = top_k,
+                            .x = call.x,
+                            .ids = {p.ids, false},
+                            .weights = p.weights,
+                            .shared = call.shared,
+                            .y = call.y,
+                            .rows = call.rows,
+                            .permuted = call.permuted,
+                            .x_quant = call.trace.x_quant,
+                            .x_scale = call.trace.x_scale,
+                            .h_values = call.trace.h_values,
+                            .h_scales = call.trace.h_scales,
+                            .h = call.trace.h});
+}
+
 }  // namespace
 
 int64_t layer_workspace_bytes(const LayerData& layer, int64_t tokens, int64_t top_k,
@@ -260,6 +278,9 @@ Status run_layer(const LayerData& layer, const LayerCall& call, std::byte* works
     copy_given(call, call.tokens * top_k, p);
   } else {
     route(layer, call, p, executor);
+  }
+  if (layer.device != nullptr) {
+    return run_device(layer, call, p, top_k);
   }
   if (layer.is_reference()) {
     run_reference(layer, call, p, top_k);
