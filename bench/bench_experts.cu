@@ -4,7 +4,7 @@
 //   bench_experts [DATE]    prints a report: JSON with "what": "pair"
 //
 // Timed: graph_time.cuh. E 384, k 6, H 5120, I 576; the weights of 4 layers (7.2 GB) are taken in turn and the routing is another one in
-// each launch, so that nothing is found in the L2 cache. Random codes, scales 2^-10 ... 2^-5. floor: codes and scales of the
+// each launch, so that nothing is found in the L2 cache. Random codes and scales. floor: codes and scales of the
 // experts that a launch reads, over 4607 GB/s, the most that an H200 was seen to read (docs/kernels/expert_gemm_bf16.md).
 #include <algorithm>
 #include <cstdio>
@@ -33,21 +33,30 @@ __device__ uint32_t scrambled(uint64_t x) {
   x = (x ^ x >> 33) * 0xC4CEB9FE1A85EC53ULL;
   return static_cast<uint32_t>(x >> 32);
 }
-// Whole records: random codes; scales 117 ... 122, or the E4M3 of 2^-2 ... 2^3 with random mantissas.
-__global__ void fill_records(uint32_t* words, int64_t count, int record_words, bool is_mxfp4) {
+// Whole records: random codes, scale words of a table.
+constexpr int kScaleWords = 256;
+__global__ void fill_records(uint32_t* words, int64_t count, int record_words,
+                             const uint32_t* scales) {
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
        i += int64_t{gridDim.x} * blockDim.x) {
     const uint32_t r = scrambled(static_cast<uint64_t>(i));
-    if (i % record_words < layouts::kStreamCodeBytes / 4) {
-      words[i] = r;
-    } else if (is_mxfp4) {
-      uint32_t scales = 0;
-      for (int b = 0; b < 32; b += 8) scales |= (117 + (r >> b & 0xFFU) % 6) << b;
-      words[i] = layouts::stream_mx_scale_word(scales);
-    } else {
-      words[i] = layouts::stream_nv_scale_word(0x28282828U + (r & 0x1F1F1F1FU));
-    }
+    words[i] = i % record_words < layouts::kStreamCodeBytes / 4 ? r : scales[r % kScaleWords];
   }
+}
+// Of UE8M0 117 ... 122, or E4M3 2^-2 ... 15 * 2^-2.
+std::vector<uint32_t> scale_words(WeightFormat format) {
+  std::mt19937 rng(3);
+  std::vector<uint32_t> words;
+  for (int i = 0; i < kScaleWords; ++i) {
+    uint32_t scales = 0;
+    for (int b = 0; b < 32; b += 8) {
+      const auto r = static_cast<uint32_t>(rng());
+      scales |= (format == WeightFormat::kMxfp4 ? 117 + r % 6 : 0x28 + r % 32) << b;
+    }
+    words.push_back(format == WeightFormat::kMxfp4 ? layouts::stream_mx_scale_word(scales)
+                                                   : layouts::stream_nv_scale_word(scales));
+  }
+  return words;
 }
 
 template <class T>
@@ -236,9 +245,9 @@ int run(const char* date) {
   for (const Variant& v : kVariants) {
     if (filled == nullptr || *filled != v.weights) {
       const layouts::StreamSizes sizes = sizes_of(v.weights);
-      fill_records<<<4096, 256>>>(reinterpret_cast<uint32_t*>(weights),
-                                  kLayers * kExperts * sizes.expert_bytes() / 4,
-                                  static_cast<int>(sizes.w13.record_bytes() / 4), v.weights == kMx);
+      fill_records<<<4096, 256>>>(
+          reinterpret_cast<uint32_t*>(weights), kLayers * kExperts * sizes.expert_bytes() / 4,
+          static_cast<int>(sizes.w13.record_bytes() / 4), on_device(scale_words(v.weights)));
       check(cudaDeviceSynchronize());
       filled = &v.weights;
     }

@@ -45,7 +45,7 @@ Result<Device> current_device() {
 // 0: fewer than two fit.
 int ring_slots(const Device& device, int slot_bytes) {
   for (int slots = 4; slots >= 2; --slots) {
-    if (kPartBytes + kGemmWarps * slots * slot_bytes <= device.shared_bytes) return slots;
+    if (kGemmSharedBytes + kGemmWarps * slots * slot_bytes <= device.shared_bytes) return slots;
   }
   return 0;
 }
@@ -78,12 +78,12 @@ Status launch_phase(GemmKernelArgs args, const layouts::StreamMatrix& matrix, co
   if (args.ring_slots == 0) {
     return unsupported("shared memory of a block " + std::to_string(device.shared_bytes) +
                        " bytes, want at least " +
-                       std::to_string(kPartBytes + 2 * kGemmWarps * kSlotBytes));
+                       std::to_string(kGemmSharedBytes + 2 * kGemmWarps * kSlotBytes));
   }
   if (Status s = allow_shared_memory<Traits, phase>(device); !s.ok()) return s;
   return launch("expert_gemm_bf16", expert_gemm_bf16_kernel<Traits, phase>,
                 dim3(static_cast<unsigned>(device.processors)), kGemmThreads, args, stream,
-                static_cast<size_t>(kPartBytes + kGemmWarps * args.ring_slots * kSlotBytes));
+                static_cast<size_t>(kGemmSharedBytes + kGemmWarps * args.ring_slots * kSlotBytes));
 }
 
 Status launch_between(const GemmKernelArgs& gemm, const HiddenTrace& trace, const Device& device,

@@ -7,9 +7,11 @@
 //   unit     16 / S strips of one tile; a CTA has a contiguous range of them, tile after tile
 //   sum      a slice accumulates over its records, even and odd halves apart; slices by four running sums, then a tree: fixed by shape
 //
-// Handoff             filled by          read by                    protected by
-// ring[warp][slot]    the warp's lanes   the warp                   wait_for_copies, __syncwarp
-// part[parity][warp]  each warp          one warp of the strip      one __syncthreads a unit; the other parity is free by then
+// Handoff                filled by             read by                   protected by
+// ring[warp][slot]       the warp's lanes      the warp                  wait_for_copies, __syncwarp
+// part[buffer][warp]     each of a strip's     one of them, in turn,     full[buffer][strip], empty[buffer][strip]
+//                        warps                 after its next slice
+// record, row_slots      all threads, once     all                       __syncthreads
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,7 @@
 #include "cuda/async_copy.cuh"
 #include "cuda/expert_gemm.h"
 #include "cuda/launch.h"
+#include "cuda/mbarrier.cuh"
 #include "cuda/routed_rows.cuh"
 #include "cuda/stream_codes.cuh"
 #include "cuda/swiglu.cuh"
@@ -29,7 +32,17 @@ enum class GemmPhase { kUp, kDown };
 constexpr int kGemmWarps = 16;
 constexpr int kGemmThreads = kGemmWarps * kWarp;
 constexpr int kSlicePairs = 5;
-constexpr int kPartBytes = 2 * kGemmWarps * kWarp * static_cast<int>(sizeof(float4));
+constexpr int kPartBuffers = 3;
+constexpr int kSharedTiles = 64;  // records of so many tiles are read once a CTA
+
+// In front of the rings.
+struct GemmShared {
+  float4 part[kPartBuffers][kGemmWarps][kWarp];  // sums of slices
+  uint64_t full[kPartBuffers][kGemmWarps], empty[kPartBuffers][kGemmWarps];
+  int32_t record[4 + 10 * kSharedTiles];
+  int32_t row_slots[8 * kSharedTiles];
+};
+constexpr int kGemmSharedBytes = static_cast<int>(round_up(sizeof(GemmShared), 128));
 
 // How a matrix is cut, from its shape alone.
 struct GemmCut {
@@ -96,6 +109,19 @@ struct Slice {
   }
 };
 
+// `bytes` of a slice into a slot of the warp's ring, 16 a lane and turn.
+template <int kSlotBytes>
+__device__ __forceinline__ void copy_slot(uint8_t* slot, const uint8_t* from, int bytes, int lane,
+                                          uint64_t policy) {
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(slot)) + 16 * lane;
+  from += 16 * lane;
+  bytes -= 16 * lane;
+#pragma unroll
+  for (int at = 0; at < kSlotBytes; at += 16 * kWarp) {
+    if (at < bytes) copy_16_async(to + at, from + at, policy);
+  }
+}
+
 // Four and four neighbours of K that a lane has of a block of 32: from 4 t and from 16 + 4 t on.
 struct Halves {
   uint2 of[2] = {make_uint2(0, 0), make_uint2(0, 0)};
@@ -104,7 +130,7 @@ struct Halves {
 // E4M3 codes times 2^(scale - 127) as BF16 pairs, exact (semantics.md section 1). No NaN codes: the quantisation makes none.
 __device__ __forceinline__ uint2 widen_mxfp8(uint32_t codes, uint32_t scale) {
   const uint32_t factor = scale == 0 ? 0x40U : scale << 7;
-  const __nv_bfloat162 times = as_bf16x2(factor | factor << 16);
+  const uint32_t times = factor | factor << 16;
   uint32_t out[2];
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -157,15 +183,16 @@ __device__ __forceinline__ Halves load_fragment(const GemmKernelArgs& a, int32_t
 
 // The activations of a slice: zeros beyond K and in columns without a row. Returns a lane mask of the rows (lane / 4) that are held.
 template <class Traits, GemmPhase phase>
-__device__ __forceinline__ uint32_t load_activations(const GemmKernelArgs& a, int32_t tile,
+__device__ __forceinline__ uint32_t load_activations(const GemmKernelArgs& a,
+                                                     const RoutedRows& routed, int32_t tile,
                                                      const Slice& slice,
                                                      uint32_t (&x)[kSlicePairs][8]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const ExpertGemmArgs& args = a.args;
   const int32_t row = 8 * tile + lane / 4;
-  const bool has_row = row < a.routed.limit(tile);
+  const bool has_row = row < routed.limit(tile);
   const bool is_mxfp8 = phase == GemmPhase::kUp && args.activations == Activations::kMxfp8;
-  const int64_t first = phase == GemmPhase::kUp && has_row ? a.routed.token(row) * args.hidden : 0;
+  const int64_t first = phase == GemmPhase::kUp && has_row ? routed.token(row) * args.hidden : 0;
   // Blocks of 32 that the slice has: H is a multiple of 32, h's fragments are whole pairs.
   const int32_t end = phase == GemmPhase::kUp ? static_cast<int32_t>(args.hidden / 32) : a.k_blocks;
   const int32_t begin = 2 * slice.first;
@@ -195,8 +222,9 @@ __device__ __forceinline__ uint32_t load_activations(const GemmKernelArgs& a, in
 }
 
 // gate and up of h columns 8 strip + g, for the tile's rows 2 t and 2 t + 1.
-__device__ __forceinline__ void store_hidden(const GemmKernelArgs& a, int32_t tile, int32_t expert,
-                                             int32_t strip, float4 sum, float unshift) {
+__device__ __forceinline__ void store_hidden(const GemmKernelArgs& a, const RoutedRows& routed,
+                                             int32_t tile, int32_t expert, int32_t strip,
+                                             float4 sum, float unshift) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / 4, t = lane % 4;
   const ExpertGemmArgs& args = a.args;
   const StreamWeights& w = args.weights;
@@ -214,7 +242,7 @@ __device__ __forceinline__ void store_hidden(const GemmKernelArgs& a, int32_t ti
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int n = 2 * t + i;
-    if (8 * tile + n >= a.routed.limit(tile)) continue;
+    if (8 * tile + n >= routed.limit(tile)) continue;
     const float h = swiglu(ups[i] * up_factor + up_bias, gates[i] * gate_factor + gate_bias, limit,
                            args.alpha, args.beta);
     if (a.hidden != nullptr) {
@@ -228,8 +256,9 @@ __device__ __forceinline__ void store_hidden(const GemmKernelArgs& a, int32_t ti
 }
 
 // 16 outputs of the tile's rows: after the transposes a lane has 4 neighbours of row g.
-__device__ __forceinline__ void store_rows(const GemmKernelArgs& a, int32_t tile, int32_t expert,
-                                           int32_t strip, float4 sum, float unshift) {
+__device__ __forceinline__ void store_rows(const GemmKernelArgs& a, const RoutedRows& routed,
+                                           int32_t tile, int32_t expert, int32_t strip, float4 sum,
+                                           float unshift) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, g = lane / 4, t = lane % 4;
   const ExpertGemmArgs& args = a.args;
   const StreamWeights& w = args.weights;
@@ -248,8 +277,8 @@ __device__ __forceinline__ void store_rows(const GemmKernelArgs& a, int32_t tile
   const uint32_t high =
       transpose_8x8(round_bf16x2(sum.z * factor + bias[1], sum.w * factor + bias[1]));
   const int32_t row = 8 * tile + g;
-  if (row >= a.routed.limit(tile)) return;
-  Bf16* const out = args.rows + int64_t{a.routed.slot(row)} * args.hidden + 16 * strip + 4 * t;
+  if (row >= routed.limit(tile)) return;
+  Bf16* const out = args.rows + int64_t{routed.slot(row)} * args.hidden + 16 * strip + 4 * t;
   *reinterpret_cast<uint2*>(out) = make_uint2(low, high);
 }
 

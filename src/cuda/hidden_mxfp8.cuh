@@ -68,7 +68,7 @@ __global__ __launch_bounds__(kHiddenThreads) void quantize_hidden_kernel(
     const uint32_t factor = scale == 0 ? 0x40U : scale == 255 ? 0x7FC0U : scale << 7;
     const uint32_t bits =
         (code & 0x7FU) == 0x7FU ? 0x7FC0U : (code & 0x80U) << 8 | (code & 0x7FU) << 4;
-    const uint32_t value = mul_bf16x2(mul_bf16x2(bits, power_bf16x2(120)), as_bf16x2(factor));
+    const uint32_t value = mul_bf16x2(mul_bf16x2(bits, power_bf16x2(120)), factor);
     const int k = static_cast<int>(a.args.weights.sizes.down_start) + column;
     reinterpret_cast<uint16_t*>(a.fragments)[fragment_index(a.k_blocks, tile, row % 8, k)] =
         static_cast<uint16_t>(value);

@@ -12,6 +12,8 @@ struct RoutedRows {
   const int32_t* record;
   const int32_t* permuted;  // [T, k]
   int32_t ctas, top_k, slots;
+  const int32_t* row_slots =
+      nullptr;  // [8 ctas], slot() of each row, if somebody has put them down
 
   RoutedRows(const int32_t* record_, const int32_t* permuted_, int64_t tokens, int64_t k,
              int64_t experts)
@@ -21,7 +23,8 @@ struct RoutedRows {
         top_k(static_cast<int32_t>(k)),
         slots(static_cast<int32_t>(tokens * k)) {}
 
-  __device__ __forceinline__ int32_t c_words() const { return (ctas + 3) / 4 * 4; }
+  __host__ __device__ int32_t c_words() const { return (ctas + 3) / 4 * 4; }
+  __host__ __device__ int32_t words() const { return 4 + 2 * c_words() + 8 * ctas; }
   __device__ __forceinline__ int32_t num_tiles() const { return record[1]; }
   __device__ __forceinline__ int32_t expert(int32_t tile) const { return record[4 + tile]; }
   __device__ __forceinline__ int32_t limit(int32_t tile) const {
@@ -32,6 +35,7 @@ struct RoutedRows {
   }
   // The first slot of a row's token that has the row.
   __device__ __forceinline__ int32_t slot(int32_t row) const {
+    if (row_slots != nullptr) return row_slots[row];
     const int32_t first = token(row) * top_k;
     int32_t j = 0;
     while (j < top_k - 1 && permuted[first + j] != row) ++j;

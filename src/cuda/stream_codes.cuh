@@ -78,27 +78,26 @@ struct RecordScales;
 // rows[0]: low half row g block 1, high half row g block 0; rows[1] of row g + 8.
 template <layouts::StreamOrder order, bool wide>
 struct RecordScales<StreamTraits<WeightFormat::kMxfp4, order, wide>> {
-  __nv_bfloat162 rows[2];
+  uint32_t rows[2];
   __device__ __forceinline__ RecordScales(const uint8_t* scales, int g) {
     constexpr uint32_t kMask = 0x7F807F80U;
     const uint32_t word = *reinterpret_cast<const uint32_t*>(scales + 4 * g);
     const uint32_t pairs[2] = {word & kMask, __funnelshift_l(word, word, 8) & kMask};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      rows[r] = wide ? as_bf16x2(stream::careful_ue8m0(pairs[r]))
-                     : __hmul2_rn(as_bf16x2(pairs[r]), power_bf16x2(122));
+      rows[r] = wide ? stream::careful_ue8m0(pairs[r]) : mul_bf16x2(pairs[r], power_bf16x2(122));
     }
   }
   // Of row g + 8 r, block of 32 `block`, half of it `half`, in both halves of the register.
-  __device__ __forceinline__ __nv_bfloat162 of(int r, int block, int) const {
-    return block == 0 ? __high2bfloat162(rows[r]) : __low2bfloat162(rows[r]);
+  __device__ __forceinline__ uint32_t of(int r, int block, int) const {
+    return block == 0 ? high_bf16x2(rows[r]) : low_bf16x2(rows[r]);
   }
 };
 
 // rows[r][b]: row g + 8 r, block of 32 b, low half its first 16.
 template <layouts::StreamOrder order, bool wide>
 struct RecordScales<StreamTraits<WeightFormat::kNvfp4, order, wide>> {
-  __nv_bfloat162 rows[2][2];
+  uint32_t rows[2][2];
   __device__ __forceinline__ RecordScales(const uint8_t* scales, int g) {
     constexpr uint32_t kMask = 0x07F007F0U;
     const uint2 words = *reinterpret_cast<const uint2*>(scales + 8 * g);
@@ -113,13 +112,12 @@ struct RecordScales<StreamTraits<WeightFormat::kNvfp4, order, wide>> {
       }
 #pragma unroll
       for (int b = 0; b < 2; ++b) {  // 2^239 in two steps
-        rows[r][b] =
-            __hmul2_rn(__hmul2_rn(as_bf16x2(pairs[b]), power_bf16x2(120)), power_bf16x2(119));
+        rows[r][b] = mul_bf16x2(mul_bf16x2(pairs[b], power_bf16x2(120)), power_bf16x2(119));
       }
     }
   }
-  __device__ __forceinline__ __nv_bfloat162 of(int r, int block, int half) const {
-    return half == 0 ? __low2bfloat162(rows[r][block]) : __high2bfloat162(rows[r][block]);
+  __device__ __forceinline__ uint32_t of(int r, int block, int half) const {
+    return half == 0 ? low_bf16x2(rows[r][block]) : high_bf16x2(rows[r][block]);
   }
 };
 
