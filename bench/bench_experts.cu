@@ -191,12 +191,10 @@ class Timed {
     topk.bias = bias_;
     topk.topk_ids = r.ids;
     topk.topk_weights = topk_weights_;
-    if (variant_.activations == Activations::kMxfp8) {
-      check(launch_front({quantize_, topk, r.permuted, r.record}, stream));
-    } else {
-      check(launch_topk(topk, stream));
-      check(launch_route({{r.ids, false}, rows_, kTopK, kExperts, r.permuted, r.record}, stream));
-    }
+    QuantizeArgs none{};
+    none.layout = ScaleLayout::kLinear;
+    const bool is_mxfp8 = variant_.activations == Activations::kMxfp8;
+    check(launch_front({is_mxfp8 ? quantize_ : none, topk, r.permuted, r.record}, stream));
     pair(stream, launch);
     FinalizeArgs f{};
     f.rows = rows_out_;

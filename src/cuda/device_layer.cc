@@ -154,9 +154,11 @@ Status LoadedLayer::enqueue_routing(const DeviceCall& call, Pieces& p, cudaStrea
                         .topk_ids = p.topk_ids,
                         .topk_weights = p.topk_weights};
     const bool is_whole = spec_.local_experts == spec_.experts;
-    if (is_mxfp8() && is_whole && call.tokens <= kFrontMaxTokens) {
+    if (is_whole && call.tokens <= kFrontMaxTokens) {
+      QuantizeArgs front = quantize;
+      if (!is_mxfp8()) front.tokens = 0;
       return launch_front(
-          {.quantize = quantize, .topk = topk, .permuted = p.padded, .record = p.record}, stream);
+          {.quantize = front, .topk = topk, .permuted = p.padded, .record = p.record}, stream);
     }
     OCTET_RETURN_IF_ERROR(launch_topk(topk, stream));
   }
@@ -274,8 +276,10 @@ DeviceCall mirrored(const DeviceCall& c, const LayerSpec& spec, Mirror& m) {
   d.input_ids = ids(c.input_ids, c.tokens);
   d.shared = m.in(c.shared, elems);
   d.y = m.out(c.y, elems);
-  d.topk_ids = m.out(c.topk_ids, slots);
-  d.topk_weights = m.out(c.topk_weights, slots);
+  if (c.ids.data == nullptr) {  // else they are what was given
+    d.topk_ids = m.out(c.topk_ids, slots);
+    d.topk_weights = m.out(c.topk_weights, slots);
+  }
   d.rows = m.out(c.rows, slots * spec.hidden);
   d.permuted = m.out(c.permuted, slots);
   d.x_quant = m.out(c.x_quant, elems);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <cuda_runtime_api.h>
 
@@ -26,7 +27,7 @@ class DeviceMemory {
   // kOutOfMemory with the bytes wanted and those free, kDeviceError.
   static Result<DeviceMemory> allocate(int64_t bytes) {
     DeviceMemory m;
-    if (bytes == 0) return m;
+    if (bytes == 0) return Result<DeviceMemory>(std::move(m));
     void* data = nullptr;
     const cudaError_t error = cudaMalloc(&data, static_cast<size_t>(bytes));
     if (error == cudaErrorMemoryAllocation) {
@@ -40,7 +41,7 @@ class DeviceMemory {
     OCTET_RETURN_IF_ERROR(device_status("device memory", error));
     m.data_.reset(static_cast<std::byte*>(data));
     m.bytes_ = bytes;
-    return m;
+    return Result<DeviceMemory>(std::move(m));
   }
   template <class T = std::byte>
   T* as(int64_t offset_bytes = 0) const {

@@ -20,7 +20,9 @@ std::string device_refusal(int major, int minor) {
   if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
   if (error != cudaSuccess) {
     cudaGetLastError();
-    return std::string("no CUDA device: ") + cudaGetErrorString(error);
+    return std::string("no CUDA device: ") +
+           (error == cudaErrorInsufficientDriver ? "no driver, or one older than the library's CUDA"
+                                                 : cudaGetErrorString(error));
   }
   // An error that a kernel of the process left stays with the context and comes back from every call.
   error = cudaPeekAtLastError();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Choice and launch of the expert GEMMs on BF16 tensor cores: expert_gemm_bf16_kernel.cuh, hidden_mxfp8.cuh.
+#include <algorithm>
 #include <atomic>
 #include <string>
 
@@ -51,13 +52,13 @@ int ring_slots(const Device& device, int slot_bytes) {
 }
 
 // Once a kernel and device: the kernel may use all of the shared memory.
-template <class Traits, GemmPhase phase>
+template <class Traits, GemmPhase phase, bool many>
 Status allow_shared_memory(const Device& device) {
   static std::atomic<uint64_t> allowed{0};
   const uint64_t bit = uint64_t{1} << (device.index % 64);
   if ((allowed.load(std::memory_order_relaxed) & bit) != 0) return {};
   const cudaError_t error =
-      cudaFuncSetAttribute(expert_gemm_bf16_kernel<Traits, phase>,
+      cudaFuncSetAttribute(expert_gemm_bf16_kernel<Traits, phase, many>,
                            cudaFuncAttributeMaxDynamicSharedMemorySize, device.shared_bytes);
   if (error != cudaSuccess) {
     cudaGetLastError();
@@ -67,11 +68,9 @@ Status allow_shared_memory(const Device& device) {
   return {};
 }
 
-template <class Traits, GemmPhase phase>
-Status launch_phase(GemmKernelArgs args, const layouts::StreamMatrix& matrix, const Device& device,
-                    cudaStream_t stream) {
+template <class Traits, GemmPhase phase, bool many>
+Status launch_rounds(GemmKernelArgs args, const Device& device, cudaStream_t stream) {
   constexpr int kSlotBytes = kSlicePairs * Traits::kRecordBytes;
-  args.cut = GemmCut(matrix);
   args.matrix =
       args.args.weights.data + (phase == GemmPhase::kUp ? 0 : args.args.weights.sizes.w2_offset());
   args.ring_slots = ring_slots(device, kSlotBytes);
@@ -80,10 +79,18 @@ Status launch_phase(GemmKernelArgs args, const layouts::StreamMatrix& matrix, co
                        " bytes, want at least " +
                        std::to_string(kGemmSharedBytes + 2 * kGemmWarps * kSlotBytes));
   }
-  if (Status s = allow_shared_memory<Traits, phase>(device); !s.ok()) return s;
-  return launch("expert_gemm_bf16", expert_gemm_bf16_kernel<Traits, phase>,
+  if (Status s = allow_shared_memory<Traits, phase, many>(device); !s.ok()) return s;
+  return launch("expert_gemm_bf16", expert_gemm_bf16_kernel<Traits, phase, many>,
                 dim3(static_cast<unsigned>(device.processors)), kGemmThreads, args, stream,
                 static_cast<size_t>(kGemmSharedBytes + kGemmWarps * args.ring_slots * kSlotBytes));
+}
+
+template <class Traits, GemmPhase phase>
+Status launch_phase(GemmKernelArgs args, const layouts::StreamMatrix& matrix, const Device& device,
+                    cudaStream_t stream) {
+  args.cut = GemmCut(matrix);
+  return args.cut.rounds > 1 ? launch_rounds<Traits, phase, true>(args, device, stream)
+                             : launch_rounds<Traits, phase, false>(args, device, stream);
 }
 
 Status launch_between(const GemmKernelArgs& gemm, const HiddenTrace& trace, const Device& device,
@@ -154,8 +161,9 @@ Status launch_expert_gemm_bf16(const ExpertGemmArgs& a, const HiddenTrace& trace
                     a.activations);
   if (Status s = check(a, w.bytes()); !s.ok()) return s;
   if (a.tokens == 0) return {};
-  const Result<Device> device = current_device();
+  Result<Device> device = current_device();
   if (!device.ok()) return device.status();
+  if (a.most_ctas > 0) device->processors = std::min(device->processors, a.most_ctas);
   auto* const base = static_cast<std::byte*>(a.workspace);
   float* const hidden =
       reinterpret_cast<float*>(base + round_up(w.fragments_bytes, kWorkspaceAlignment));

@@ -52,6 +52,7 @@ struct GemmCut {
   int32_t slices_together;  // that warps have at once
   int32_t rounds;           // of them
   int32_t strips_together;  // strips a unit
+  int32_t strips_of_units;  // of all units of a tile
   explicit GemmCut(const layouts::StreamMatrix& m)
       : strips(static_cast<int32_t>(m.strips)),
         pairs(static_cast<int32_t>(m.pairs)),
@@ -60,7 +61,8 @@ struct GemmCut {
         slices(static_cast<int32_t>(m.num_stages()) * parts),
         slices_together(static_cast<int32_t>(ceil_div(slices, ceil_div(slices, kGemmWarps)))),
         rounds(static_cast<int32_t>(ceil_div(slices, kGemmWarps))),
-        strips_together(rounds == 1 ? kGemmWarps / slices : 1) {}
+        strips_together(rounds == 1 ? kGemmWarps / slices : 1),
+        strips_of_units(units() * strips_together) {}
   __host__ __device__ int32_t units() const {
     return (strips + strips_together - 1) / strips_together;
   }
@@ -100,12 +102,6 @@ struct Slice {
     from = part * a_part;
     count = max(0, min(a_part, in_stage - from));
     first = stage_records + from;
-  }
-  // Of a strip, in records from the matrix's beginning; the slice's are contiguous there.
-  __device__ __forceinline__ uint32_t record(const GemmCut& c, int32_t strip) const {
-    const int32_t group = strip / 4, strips = min(4, c.strips - 4 * group);
-    return static_cast<uint32_t>(group * 4 * c.pairs + strips * stage_records +
-                                 strip % 4 * in_stage + from);
   }
 };
 
@@ -160,25 +156,35 @@ __device__ __forceinline__ Halves load_mxfp8(const ExpertGemmArgs& args, int64_t
   h.of[1] = widen_mxfp8(*reinterpret_cast<const uint32_t*>(args.x_quant + at + 16), used);
   return h;
 }
-// Of h; zeros around its own columns, where w2's K has padding.
 __device__ __forceinline__ Halves load_fragment(const GemmKernelArgs& a, int32_t tile,
                                                 int32_t k_block, int lane) {
-  const auto start = static_cast<int32_t>(a.args.weights.sizes.down_start);
-  const auto end = start + static_cast<int32_t>(a.args.intermediate);
   const uint4 four = __ldcg(reinterpret_cast<const uint4*>(a.fragments) +
                             (int64_t{tile} * a.k_blocks + k_block) * kWarp + lane);
-  uint32_t v[4] = {four.x, four.y, four.z, four.w};
-  if (32 * k_block < start || 32 * k_block + 32 > end) {
+  Halves h;
+  h.of[0] = make_uint2(four.x, four.y);
+  h.of[1] = make_uint2(four.z, four.w);
+  return h;
+}
+// Zeros around h's own columns, where w2's K has padding and nobody wrote. `x` has `blocks` blocks of 32 from `begin` on.
+template <layouts::StreamOrder order>
+__device__ __forceinline__ void clear_padding(const ExpertGemmArgs& args, int32_t begin,
+                                              int32_t blocks, int lane,
+                                              uint32_t (&x)[kSlicePairs][8]) {
+  const auto start = static_cast<int32_t>(args.weights.sizes.down_start);
+  const auto end = start + static_cast<int32_t>(args.intermediate);
+  if (32 * begin >= start && 32 * (begin + blocks) <= end) return;
+  asm volatile("" : "+r"(begin));  // or 80 comparisons are made once and kept: 340 bytes of spills
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const int32_t at = 32 * k_block + 4 * (lane % 4) + e / 4 * 16 + e % 4;
-      if (at < start || at >= end) v[e / 2] &= e % 2 == 0 ? 0xFFFF0000U : 0xFFFFU;
+  for (int i = 0; i < kSlicePairs * 8; ++i) {
+    uint32_t& word = x[i / 8][i % 8];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int in_four =
+          order == layouts::StreamOrder::kBf16 ? i % 2 * 2 + half : i % 2 + 2 * half;
+      const int32_t k = 32 * begin + i / 2 * 16 + 4 * (lane % 4) + in_four;
+      if (k < start || k >= end) word &= half == 0 ? 0xFFFF0000U : 0xFFFFU;
     }
   }
-  Halves h;
-  h.of[0] = make_uint2(v[0], v[1]);
-  h.of[1] = make_uint2(v[2], v[3]);
-  return h;
 }
 
 // The activations of a slice: zeros beyond K and in columns without a row. Returns a lane mask of the rows (lane / 4) that are held.
@@ -218,6 +224,8 @@ __device__ __forceinline__ uint32_t load_activations(const GemmKernelArgs& a,
       x[b / 2][4 * (b % 2) + 2 * half + 1] = pair.y;
     }
   }
+  if constexpr (phase == GemmPhase::kDown)
+    clear_padding<Traits::kOrder>(args, begin, blocks, lane, x);
   return __ballot_sync(kWholeWarp, is_held);
 }
 

@@ -89,6 +89,13 @@ LayerSpec spec_of(const PreparedBinding& b) {
   return s;
 }
 
+Status check_device(const LayerData& layer) {
+  if (layer.device != nullptr) return {};
+  return unsupported(
+      fmt::format("kernel {} runs on the host, want a layer loaded with backend cuda",
+                  layer.selection.kernel->name));
+}
+
 Problem problem_in(WeightOrder order, const LayerSpec& spec, const LayerOptions& options) {
   return {.spec = spec,
           .tokens = 0,
@@ -187,6 +194,17 @@ Status Layer::accepts(const TensorView& x) const {
         fmt::format("x: address is {} past a multiple of {}, want a multiple", off, kRowAlignment));
   }
   return {};
+}
+
+Result<int64_t> Layer::device_workspace_bytes(int64_t tokens, int64_t top_k) const {
+  OCTET_RETURN_IF_ERROR(check_device(*impl_));
+  return impl_->device->workspace_bytes(tokens, top_k);
+}
+
+Status Layer::enqueue(const LayerCall& call, void* workspace, int64_t workspace_bytes,
+                      void* stream) const {
+  OCTET_RETURN_IF_ERROR(check_device(*impl_));
+  return enqueue_layer(*impl_, call, workspace, workspace_bytes, stream);
 }
 
 Status Layer::run(const LayerCall& call, std::byte* workspace, int64_t workspace_bytes,

@@ -52,6 +52,8 @@ Status load_panels(const checkpoint::LayerTensors& tensors, const MemoryOptions&
 // The parts of Layer::run.
 int64_t layer_workspace_bytes(const LayerData& layer, int64_t tokens, int64_t top_k,
                               int num_threads);
+Status enqueue_layer(const LayerData& layer, const LayerCall& call, void* workspace,
+                     int64_t workspace_bytes, void* stream);
 Status run_layer(const LayerData& layer, const LayerCall& call, std::byte* workspace,
                  int64_t workspace_bytes, Executor& executor);
 
