@@ -88,6 +88,18 @@ __device__ __forceinline__ int64_t fragment_index(int32_t k_blocks, int32_t tile
          in_half % 4;
 }
 
+// Zeros around h's own columns in the fragments of a tile's row n, where w2's K has padding: by a warp.
+__device__ __forceinline__ void clear_padding(const GemmKernelArgs& a, int32_t tile, int n) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  auto* const h = reinterpret_cast<uint16_t*>(a.fragments);
+  const auto start = static_cast<int32_t>(a.args.weights.sizes.down_start);
+  for (int32_t k = lane; k < start; k += kWarp) h[fragment_index(a.k_blocks, tile, n, k)] = 0;
+  for (auto k = start + static_cast<int32_t>(a.args.intermediate) + lane; k < 32 * a.k_blocks;
+       k += kWarp) {
+    h[fragment_index(a.k_blocks, tile, n, k)] = 0;
+  }
+}
+
 // Records first ... first + count - 1 along K: a part of a stage.
 struct Slice {
   int32_t first = 0, count = 0;
@@ -165,28 +177,6 @@ __device__ __forceinline__ Halves load_fragment(const GemmKernelArgs& a, int32_t
   h.of[1] = make_uint2(four.z, four.w);
   return h;
 }
-// Zeros around h's own columns, where w2's K has padding and nobody wrote. `x` has `blocks` blocks of 32 from `begin` on.
-template <layouts::StreamOrder order>
-__device__ __forceinline__ void clear_padding(const ExpertGemmArgs& args, int32_t begin,
-                                              int32_t blocks, int lane,
-                                              uint32_t (&x)[kSlicePairs][8]) {
-  const auto start = static_cast<int32_t>(args.weights.sizes.down_start);
-  const auto end = start + static_cast<int32_t>(args.intermediate);
-  if (32 * begin >= start && 32 * (begin + blocks) <= end) return;
-  asm volatile("" : "+r"(begin));  // or 80 comparisons are made once and kept: 340 bytes of spills
-#pragma unroll
-  for (int i = 0; i < kSlicePairs * 8; ++i) {
-    uint32_t& word = x[i / 8][i % 8];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int in_four =
-          order == layouts::StreamOrder::kBf16 ? i % 2 * 2 + half : i % 2 + 2 * half;
-      const int32_t k = 32 * begin + i / 2 * 16 + 4 * (lane % 4) + in_four;
-      if (k < start || k >= end) word &= half == 0 ? 0xFFFF0000U : 0xFFFFU;
-    }
-  }
-}
-
 // The activations of a slice: zeros beyond K and in columns without a row. Returns a lane mask of the rows (lane / 4) that are held.
 template <class Traits, GemmPhase phase>
 __device__ __forceinline__ uint32_t load_activations(const GemmKernelArgs& a,
@@ -224,8 +214,6 @@ __device__ __forceinline__ uint32_t load_activations(const GemmKernelArgs& a,
       x[b / 2][4 * (b % 2) + 2 * half + 1] = pair.y;
     }
   }
-  if constexpr (phase == GemmPhase::kDown)
-    clear_padding<Traits::kOrder>(args, begin, blocks, lane, x);
   return __ballot_sync(kWholeWarp, is_held);
 }
 

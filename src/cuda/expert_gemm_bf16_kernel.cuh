@@ -164,6 +164,10 @@ __device__ __forceinline__ void finish(const GemmKernelArgs& a, const RoutedRows
   const int32_t expert = routed.expert(p.tile);
   if constexpr (phase == GemmPhase::kUp) {
     store_hidden(a, routed, p.tile, expert, p.strip, sum, kUnshift);
+    if (a.hidden == nullptr && p.strip == a.cut.strips - 1) {
+      for (int n = 0; n < 8 && 8 * p.tile + n < routed.limit(p.tile); ++n)
+        clear_padding(a, p.tile, n);
+    }
   } else {
     store_rows(a, routed, p.tile, expert, p.strip, sum, kUnshift);
   }

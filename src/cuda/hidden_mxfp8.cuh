@@ -53,6 +53,7 @@ __global__ __launch_bounds__(kHiddenThreads) void quantize_hidden_kernel(
     const auto row = static_cast<int32_t>(at / blocks), block = static_cast<int32_t>(at % blocks);
     const int32_t tile = row / 8, column = 32 * block + lane;
     if (row >= a.routed.limit(tile)) continue;
+    if (block == 0) clear_padding(a, tile, row % 8);
     const bool is_own = column < intermediate;
     const float h =
         is_own ? mul_flushed(a.hidden[int64_t{row} * a.hidden_stride + column], 1.0F) : 0.0F;
