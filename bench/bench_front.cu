@@ -3,86 +3,26 @@
 //
 //   bench_front [DATE]    prints a report: JSON with "what": "front"
 //
-// Timed: replays of a graph of 48 launches in a row, each with a programmatic edge to the one before, after 15 ms of idling (the clock is
-// at its highest then); microseconds a launch, least and median of 21 replays.
-#include <algorithm>
-#include <chrono>
+// Timed: graph_time.cuh; an empty kernel has a programmatic edge to the one before, too.
 #include <cstdio>
-#include <cstdlib>
-#include <functional>
 #include <random>
-#include <string>
-#include <thread>
 #include <vector>
 
 #include "cuda/front.h"
 #include "cuda/launch.h"
 #include "formats/bf16.h"
+#include "graph_time.cuh"
 #include "routing/record.h"
 
 namespace octet::cuda {
 namespace {
 
-constexpr int kLaunches = 48, kReplays = 21;
 constexpr int64_t kExperts = 384, kTopK = 6, kHidden = 5120;
-
-void check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "bench_front: %s\n", cudaGetErrorString(error));
-  std::exit(1);
-}
-void check(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "bench_front: %s\n", status.why.c_str());
-  std::exit(1);
-}
-
-template <class T>
-T* on_device(const std::vector<T>& host) {
-  T* p = nullptr;
-  check(cudaMalloc(&p, host.size() * sizeof(T)));
-  check(cudaMemcpy(p, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
-  return p;
-}
-template <class T>
-T* on_device(int64_t count) {
-  return on_device(std::vector<T>(static_cast<size_t>(count)));
-}
 
 struct Nothing {};
 __global__ void empty_kernel(const __grid_constant__ Nothing) {
   let_next_begin();
   wait_for_previous();
-}
-
-struct Times {
-  double least, median;
-};
-Times time_of(const std::function<void(cudaStream_t)>& once) {
-  cudaStream_t stream;
-  check(cudaStreamCreate(&stream));
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  for (int i = 0; i < kLaunches; ++i) once(stream);
-  cudaGraph_t graph;
-  check(cudaStreamEndCapture(stream, &graph));
-  cudaGraphExec_t exec;
-  check(cudaGraphInstantiate(&exec, graph, 0));
-  cudaEvent_t begin, end;
-  check(cudaEventCreate(&begin));
-  check(cudaEventCreate(&end));
-  std::vector<double> us;
-  for (int i = 0; i < kReplays; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(15));
-    check(cudaEventRecord(begin, stream));
-    check(cudaGraphLaunch(exec, stream));
-    check(cudaEventRecord(end, stream));
-    check(cudaEventSynchronize(end));
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, begin, end));
-    us.push_back(static_cast<double>(ms) * 1e3 / kLaunches);
-  }
-  std::sort(us.begin(), us.end());
-  return {us.front(), us[us.size() / 2]};
 }
 
 int run(const char* date) {
@@ -95,7 +35,7 @@ int run(const char* date) {
       static_cast<int>(kExperts), static_cast<int>(kTopK), static_cast<int>(kHidden), kLaunches,
       kReplays);
   const Times nothing = time_of(
-      [](cudaStream_t s) { check(launch("empty", empty_kernel, dim3(1), 32, Nothing{}, s)); });
+      [](cudaStream_t s, int) { check(launch("empty", empty_kernel, dim3(1), 32, Nothing{}, s)); });
   std::printf("  \"empty_kernel_us\": [%.2f, %.2f],\n  \"results\": [\n", nothing.least,
               nothing.median);
   std::mt19937 rng(1);
@@ -123,17 +63,17 @@ int run(const char* date) {
     a.permuted = on_device<int32_t>(rows * kTopK);
     a.record = on_device<int32_t>(routing::record_words(routing::max_ctas(rows, kTopK, kExperts)));
     const RouteArgs route{{a.topk.topk_ids, false}, rows, kTopK, kExperts, a.permuted, a.record};
-    const Times one = time_of([&](cudaStream_t s) { check(launch_front(a, s)); });
-    const Times three = time_of([&](cudaStream_t s) {
+    const Times one = time_of([&](cudaStream_t s, int) { check(launch_front(a, s)); });
+    const Times three = time_of([&](cudaStream_t s, int) {
       check(launch_topk(a.topk, s));
       check(launch_mxfp8_quantize(a.quantize, s));
       check(launch_route(route, s));
     });
     const auto alone = [&](const Times& t) { return std::vector<double>{t.least, t.median}; };
-    const auto topk = alone(time_of([&](cudaStream_t s) { check(launch_topk(a.topk, s)); }));
+    const auto topk = alone(time_of([&](cudaStream_t s, int) { check(launch_topk(a.topk, s)); }));
     const auto quantize =
-        alone(time_of([&](cudaStream_t s) { check(launch_mxfp8_quantize(a.quantize, s)); }));
-    const auto record = alone(time_of([&](cudaStream_t s) { check(launch_route(route, s)); }));
+        alone(time_of([&](cudaStream_t s, int) { check(launch_mxfp8_quantize(a.quantize, s)); }));
+    const auto record = alone(time_of([&](cudaStream_t s, int) { check(launch_route(route, s)); }));
     std::printf(
         "    {\"rows\": %d, \"front_us\": [%.2f, %.2f], \"three_us\": [%.2f, %.2f], \"topk_us\": "
         "[%.2f, %.2f], "

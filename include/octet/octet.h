@@ -196,7 +196,7 @@ typedef struct octet_load_options {
   int64_t
       image_sentinel_lo; /* first of the five image token ids; -1: the configuration's, 0: no row is an image */
   const char*
-      backend; /* "auto", "cpu", "reference" ("cuda" where it is built: not in this version); NULL: auto */
+      backend; /* "auto", "cpu", "cuda", "reference"; NULL: auto, which takes no CUDA device */
   const char* kernel; /* one of octet_kernel_name(); NULL: the best that takes the layer */
   /* Told now and then, on the calling thread, in bytes; NULL: nobody. */
   void (*progress)(void* context, int64_t done, int64_t total);
@@ -341,6 +341,26 @@ typedef struct octet_call {
 OCTET_API octet_status octet_layer_run(const octet_layer* layer, const octet_call* call,
                                        void* workspace, size_t workspace_bytes,
                                        const octet_executor* executor);
+
+/* ---- Layers on a CUDA device ------------------------------------------------------------------------------------------- */
+
+/* A layer that was loaded with the backend "cuda", on the device that was current then. octet_layer_run() takes host memory for it too: the
+ * router runs on the host, tensors are copied, device memory is taken for the call, which waits for its end. */
+
+/* *bytes: device memory that octet_layer_enqueue needs for `tokens` rows; `top_k` as for octet_layer_workspace_bytes.
+ * Errors: OCTET_UNSUPPORTED for a layer that is not on a device. */
+OCTET_API octet_status octet_layer_device_workspace_bytes(const octet_layer* layer, int64_t tokens,
+                                                          int64_t top_k, size_t* bytes);
+
+/* The call on `stream` (a cudaStream_t; NULL: the default stream), with the layer's device current. Every pointer of `call` and `workspace` are
+ * device memory, the tensors 16-byte aligned, `workspace` 256-byte; they must live until the work is done, and a workspace
+ * serves one stream. Give topk_ids with topk_weights, or logits where the router is dsv4; the gate's logits and logits_out are not
+ * made here. Allocates nothing, waits for nothing, and may be captured into a graph. A row's bytes do not depend on the other rows; those of T > 8
+ * are the bytes of its chunks of 8.
+ * Errors: OCTET_UNSUPPORTED (not on a device, a router from logits), OCTET_INVALID_ARGUMENT, OCTET_DEVICE_ERROR (also one that an earlier
+ * kernel of the process left). */
+OCTET_API octet_status octet_layer_enqueue(const octet_layer* layer, const octet_call* call,
+                                           void* workspace, size_t workspace_bytes, void* stream);
 
 /* ---- The table of kernels -------------------------------------------------------------------------------------------- */
 

@@ -148,6 +148,19 @@ class Layer {
     return to_status(
         octet_layer_run(handle_.get(), &call, workspace.data(), workspace.size(), executor));
   }
+  // Of a layer on a CUDA device; `top_k` 0: the layer's.
+  Result<size_t> device_workspace_bytes(int64_t tokens, int64_t top_k = 0) const {
+    size_t bytes = 0;
+    const octet_status code =
+        octet_layer_device_workspace_bytes(handle_.get(), tokens, top_k, &bytes);
+    if (code != OCTET_OK) return to_status(code);
+    return bytes;
+  }
+  // Pointers are device memory; `stream` is a cudaStream_t.
+  Status enqueue(const octet_call& call, std::span<std::byte> workspace, void* stream) const {
+    return to_status(
+        octet_layer_enqueue(handle_.get(), &call, workspace.data(), workspace.size(), stream));
+  }
   const octet_layer* get() const { return handle_.get(); }
 
  private:

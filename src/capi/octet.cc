@@ -266,6 +266,31 @@ octet_status octet_layer_run(const octet_layer* layer, const octet_call* call, v
   });
 }
 
+octet_status octet_layer_device_workspace_bytes(const octet_layer* layer, int64_t tokens,
+                                                int64_t top_k, size_t* bytes) {
+  return guarded([&]() -> Status {
+    OCTET_REQUIRE(layer);
+    OCTET_REQUIRE(bytes);
+    const int64_t k = top_k == 0 ? layer->layer.spec().router.top_k : top_k;
+    OCTET_RETURN_IF_ERROR(octet::capi::check_tokens(tokens, k));
+    OCTET_ASSIGN_OR_RETURN(const int64_t needed, layer->layer.device_workspace_bytes(tokens, k));
+    *bytes = static_cast<size_t>(needed);
+    return {};
+  });
+}
+
+octet_status octet_layer_enqueue(const octet_layer* layer, const octet_call* call, void* workspace,
+                                 size_t workspace_bytes, void* stream) {
+  return guarded([&]() -> Status {
+    OCTET_REQUIRE(layer);
+    OCTET_ASSIGN_OR_RETURN(const auto given, read_struct(call, sizeof(octet_call), "call"));
+    OCTET_ASSIGN_OR_RETURN(const auto to, octet::capi::to_layer_call(given));
+    const auto bytes = static_cast<int64_t>(
+        std::min<size_t>(workspace_bytes, std::numeric_limits<int64_t>::max()));
+    return layer->layer.enqueue(to, workspace, bytes, stream);
+  });
+}
+
 int octet_kernel_count(void) { return static_cast<int>(octet::dispatch::kernels().size()); }
 
 const char* octet_kernel_name(int index) {

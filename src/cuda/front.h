@@ -22,7 +22,7 @@ Status launch_topk(const TopkArgs& args, cudaStream_t stream);
 Status launch_mxfp8_quantize(const QuantizeArgs& args, cudaStream_t stream);
 // E at most 512, T k at most 2^24. One block, whose time grows with T k: meant for decoding.
 Status launch_route(const RouteArgs& args, cudaStream_t stream);
-// T at most kFrontMaxTokens; linear scales.
+// T at most kFrontMaxTokens; linear scales. Nothing is quantised if quantize.tokens is 0.
 Status launch_front(const FrontArgs& args, cudaStream_t stream);
 
 }  // namespace octet::cuda

@@ -3,6 +3,7 @@
 // Programming Guide, "Programmatic Dependent Launch"; PTX ISA, griddepcontrol). Devices before SM90 run them one after another.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include <cuda_runtime.h>
@@ -30,16 +31,17 @@ inline Status launch_status(const char* kernel, cudaError_t error) {
 }
 
 // Enqueues kernel(args) with a programmatic edge to the kernel before it. Allocates nothing, synchronises nothing, safe inside
-// graph capture. `name` is for the error's sentence.
+// graph capture. `name` is for the error's sentence, `shared_bytes` are of dynamic shared memory.
 template <class Args>
 Status launch(const char* name, void (*kernel)(Args), dim3 grid, int threads, const Args& args,
-              cudaStream_t stream) {
+              cudaStream_t stream, size_t shared_bytes = 0) {
   cudaLaunchAttribute edge{};
   edge.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   edge.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &edge;
   config.numAttrs = 1;

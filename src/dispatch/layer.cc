@@ -89,6 +89,13 @@ LayerSpec spec_of(const PreparedBinding& b) {
   return s;
 }
 
+Status check_device(const LayerData& layer) {
+  if (layer.device != nullptr) return {};
+  return unsupported(
+      fmt::format("kernel {} runs on the host, want a layer loaded with backend cuda",
+                  layer.selection.kernel->name));
+}
+
 Problem problem_in(WeightOrder order, const LayerSpec& spec, const LayerOptions& options) {
   return {.spec = spec,
           .tokens = 0,
@@ -113,7 +120,11 @@ Result<Layer> Layer::load(const checkpoint::LayerTensors& tensors, const LayerOp
   OCTET_RETURN_IF_ERROR(check_tensors(tensors));
   impl->expert_bytes = tensors.expert_bytes();
   own_gate(tensors.gate, *impl);
-  if (!impl->is_reference()) {
+  if (is_cuda(impl->selection.kernel->isa)) {
+    OCTET_RETURN_IF_ERROR(check_no_memory(options.memory, impl->selection.kernel->name));
+    OCTET_ASSIGN_OR_RETURN(impl->device, cuda::DeviceLayer::load(tensors, executor, progress));
+    impl->resident_bytes += impl->device->device_bytes();
+  } else if (!impl->is_reference()) {
     OCTET_RETURN_IF_ERROR(load_panels(tensors, options.memory, executor, progress, *impl));
   } else {
     OCTET_RETURN_IF_ERROR(check_no_memory(options.memory, impl->selection.kernel->name));
@@ -183,6 +194,17 @@ Status Layer::accepts(const TensorView& x) const {
         fmt::format("x: address is {} past a multiple of {}, want a multiple", off, kRowAlignment));
   }
   return {};
+}
+
+Result<int64_t> Layer::device_workspace_bytes(int64_t tokens, int64_t top_k) const {
+  OCTET_RETURN_IF_ERROR(check_device(*impl_));
+  return impl_->device->workspace_bytes(tokens, top_k);
+}
+
+Status Layer::enqueue(const LayerCall& call, void* workspace, int64_t workspace_bytes,
+                      void* stream) const {
+  OCTET_RETURN_IF_ERROR(check_device(*impl_));
+  return enqueue_layer(*impl_, call, workspace, workspace_bytes, stream);
 }
 
 Status Layer::run(const LayerCall& call, std::byte* workspace, int64_t workspace_bytes,

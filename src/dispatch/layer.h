@@ -4,6 +4,7 @@
 //   load(checkpoint tensors)  copies them into panels (1.0 x their bytes; a packed file is mapped as it is, or copied)
 //   bind(prepared tensors)    keeps the caller's pointers; values may change between calls, addresses may not
 //   run(args, executor)       router ──► experts ──► finalize, or the unfinalized rows
+//   enqueue(args, stream)     the same on a CUDA device, for layers that lie there
 //
 // Immutable after load: calls with different workspaces may run concurrently. A call allocates nothing and runs on the executor
 // it is given; but for the reference, which takes memory as it likes and runs on the calling thread.
@@ -87,6 +88,11 @@ class Layer {
   // `workspace` has workspace_bytes(...) bytes, 64-byte aligned. Nothing is written when the call is refused.
   Status run(const LayerCall& call, std::byte* workspace, int64_t workspace_bytes,
              Executor& executor) const;
+  // Of a layer on a CUDA device, kUnsupported else: bytes of device memory for a call, and the call with pointers of device memory on
+  // a cudaStream_t (cuda/device_layer.h).
+  Result<int64_t> device_workspace_bytes(int64_t tokens, int64_t top_k) const;
+  Status enqueue(const LayerCall& call, void* workspace, int64_t workspace_bytes,
+                 void* stream) const;
 
  private:
   struct Impl;

@@ -11,19 +11,21 @@
 #include "core/tensor.h"
 #include "cpu/experts.h"
 #include "cpu/panel_dot.h"
+#include "cuda/device_layer.h"
 #include "dispatch/layer.h"
 #include "dispatch/panel_memory.h"
 #include "layouts/expert_weights.h"
 
 namespace octet::dispatch {
 
-// A CPU kernel reads `source`, the reference `experts`; the other one is empty.
+// A CPU kernel reads `source`, the reference `experts`, a CUDA kernel `device`; the others are empty.
 struct LayerData {
   LayerSpec spec;
   Selection selection;
   bool is_bound = false;                        // to prepared tensors
   std::vector<layouts::ExpertWeights> experts;  // views
   std::unique_ptr<const cpu::PanelSource> source;
+  std::unique_ptr<const cuda::DeviceLayer> device;
   checkpoint::Gate gate;  // views of `owned`
 
   PanelMemory panels;
@@ -50,6 +52,8 @@ Status load_panels(const checkpoint::LayerTensors& tensors, const MemoryOptions&
 // The parts of Layer::run.
 int64_t layer_workspace_bytes(const LayerData& layer, int64_t tokens, int64_t top_k,
                               int num_threads);
+Status enqueue_layer(const LayerData& layer, const LayerCall& call, void* workspace,
+                     int64_t workspace_bytes, void* stream);
 Status run_layer(const LayerData& layer, const LayerCall& call, std::byte* workspace,
                  int64_t workspace_bytes, Executor& executor);
 

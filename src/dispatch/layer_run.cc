@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of a layer: every check first, then router, experts, finalize.
+// One call of a layer: every check first, then router, experts, finalize. With a CUDA kernel the router runs here, what comes after
+// it on the device.
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
@@ -235,11 +236,46 @@ void run_panels(const LayerData& layer, const LayerCall& call, const Pieces& p, 
                 executor);
 }
 
+// What a device makes of a call: the same, with ids, weights or logits as given.
+cuda::DeviceCall device_call(const LayerData& layer, const LayerCall& call) {
+  return {.tokens = call.tokens,
+          .top_k = top_k_of(layer, call),
+          .x = call.x,
+          .ids = call.given_ids,
+          .weights = call.given_weights,
+          .logits = has_ids(call) ? nullptr : call.logits,
+          .input_ids = call.input_ids,
+          .shared = call.shared,
+          .y = call.y,
+          .topk_ids = call.topk_ids,
+          .topk_weights = call.topk_weights,
+          .rows = call.rows,
+          .permuted = call.permuted,
+          .x_quant = call.trace.x_quant,
+          .x_scale = call.trace.x_scale,
+          .h_values = call.trace.h_values,
+          .h_scales = call.trace.h_scales,
+          .h = call.trace.h};
+}
+
 }  // namespace
 
 int64_t layer_workspace_bytes(const LayerData& layer, int64_t tokens, int64_t top_k,
                               int num_threads) {
   return pieces_of(layer, tokens, top_k, num_threads, nullptr).total_bytes;
+}
+
+Status enqueue_layer(const LayerData& layer, const LayerCall& call, void* workspace,
+                     int64_t workspace_bytes, void* stream) {
+  OCTET_RETURN_IF_ERROR(check_outputs(layer, call));
+  if (call.logits_out != nullptr) {
+    return invalid_argument("logits_out: an output that calls on a device do not make");
+  }
+  if (has_ids(call) && (call.topk_ids != nullptr || call.topk_weights != nullptr)) {
+    return invalid_argument(
+        "topk_ids_out, topk_weights_out: outputs that given topk_ids do not make on a device");
+  }
+  return layer.device->enqueue(device_call(layer, call), workspace, workspace_bytes, stream);
 }
 
 Status run_layer(const LayerData& layer, const LayerCall& call, std::byte* workspace,
@@ -260,6 +296,12 @@ Status run_layer(const LayerData& layer, const LayerCall& call, std::byte* works
     copy_given(call, call.tokens * top_k, p);
   } else {
     route(layer, call, p, executor);
+  }
+  if (layer.device != nullptr) {  // the router's results are the caller's already
+    cuda::DeviceCall routed = device_call(layer, call);
+    routed.ids = {p.ids, false};
+    routed.weights = p.weights;
+    return layer.device->run(routed);
   }
   if (layer.is_reference()) {
     run_reference(layer, call, p, top_k);

@@ -147,7 +147,8 @@ Result<NamedTensors> run_operation(std::string_view name, const NamedViews& inpu
   }
   OCTET_RETURN_IF_ERROR(check_settings(row->info, settings));
   if (backend == Backend::kCuda) {
-    return unsupported("backend cuda is not built in this library");
+    return unsupported(
+        "backend cuda is not built for single operations: want auto, cpu or reference");
   }
   const FloatEnvironment environment;
   OpCall call(row->info, inputs, settings, backend, executor);

@@ -9,6 +9,8 @@
 #include "checkpoint/shard.h"
 #include "core/nearest.h"
 #include "cpu/panel_dot.h"
+#include "cuda/device_layer.h"
+#include "routing/record.h"
 
 namespace octet {
 namespace {
@@ -40,14 +42,14 @@ constexpr Kernel kKernels[] = {
 
 bool is_asked_for(Isa isa, Backend backend) {
   switch (backend) {
-    case Backend::kAuto:
-      return true;
+    case Backend::kAuto:  // the caller's memory is the host's
+      return !is_cuda(isa);
     case Backend::kCpu:
-      return isa != Isa::kReference;
+      return isa < Isa::kReference;
     case Backend::kReference:
       return isa == Isa::kReference;
     case Backend::kCuda:
-      return false;
+      return is_cuda(isa);
   }
   return false;
 }
@@ -79,18 +81,32 @@ std::string layer_refusal(const Kernel& kernel, const LayerSpec& spec) {
 const cpu::IsaInfo& info_of(Isa cpu_isa) { return cpu::isas()[static_cast<size_t>(cpu_isa)]; }
 
 std::string_view runs_on(Isa isa) {
+  if (is_cuda(isa)) return "CUDA device, SM80 and later";
   return isa == Isa::kReference ? "reference, float64" : info_of(isa).runs_on;
 }
 
-// The reference reads views of a checkpoint's tensors and makes y alone.
-std::string reference_refusal(const Problem& problem) {
+// Of kernels that read views of a checkpoint's tensors.
+std::string order_refusal(const Problem& problem) {
   if (problem.order == WeightOrder::kPacked) {
     return "reads a checkpoint's own order, the layer is packed";
   }
   if (problem.order == WeightOrder::kPrepared) {
     return "reads a checkpoint's own order, the tensors are prepared";
   }
+  return {};
+}
+
+std::string reference_refusal(const Problem& problem) {
+  if (std::string why = order_refusal(problem); !why.empty()) return why;
   return problem.rows ? "has y only, no rows and no intermediates" : "";
+}
+
+std::string cuda_refusal(const Problem& problem) {
+  if (problem.spec.local_experts > routing::kRouteMaxExperts) {
+    return fmt::format("{} local experts, want at most {}", problem.spec.local_experts,
+                       routing::kRouteMaxExperts);
+  }
+  return order_refusal(problem);
 }
 
 }  // namespace
@@ -98,6 +114,7 @@ std::string reference_refusal(const Problem& problem) {
 std::span<const Kernel> kernels() { return kKernels; }
 
 std::string machine_refusal(Isa isa) {
+  if (is_cuda(isa)) return cuda::device_refusal(8, 0);
   if (isa == Isa::kReference || info_of(isa).is_here()) return {};
   return fmt::format("this machine has no {}", info_of(isa).which_has);
 }
@@ -106,14 +123,17 @@ std::string refusal(const Kernel& kernel, const Problem& problem) {
   if (!problem.kernel.empty() && problem.kernel != kernel.name) {
     return fmt::format("not asked for: --kernel {}", problem.kernel);
   }
-  if (problem.backend == Backend::kCuda) return "backend cuda is not built in this library";
-  if (!is_asked_for(kernel.isa, problem.backend)) {
+  const bool is_named = problem.kernel == kernel.name && problem.backend == Backend::kAuto;
+  if (!is_named && !is_asked_for(kernel.isa, problem.backend)) {
     return fmt::format("not asked for: --backend {}", name_of(problem.backend));
   }
   if (std::string why = machine_refusal(kernel.isa); !why.empty()) return why;
   if (std::string why = layer_refusal(kernel, problem.spec); !why.empty()) return why;
   if (kernel.isa == Isa::kReference) {
     if (std::string why = reference_refusal(problem); !why.empty()) return why;
+  }
+  if (is_cuda(kernel.isa)) {
+    if (std::string why = cuda_refusal(problem); !why.empty()) return why;
   }
   if (kernel.max_tokens > 0 && problem.tokens > kernel.max_tokens) {
     return fmt::format("{} tokens, want at most {}", problem.tokens, kernel.max_tokens);

@@ -14,7 +14,7 @@
 
 namespace octet {
 
-// What a user asks for with --backend. kAuto: the table's order. kCpu: the best CPU kernel.
+// What a user asks for with --backend. kAuto: the table's order, CUDA devices left out. kCpu: the best CPU kernel.
 enum class Backend : uint8_t { kAuto, kCpu, kCuda, kReference };
 Result<Backend> backend_from_name(std::string_view name);  // kMisuse with the names there are
 std::string_view name_of(Backend backend);
@@ -23,13 +23,15 @@ std::string_view name_of(Backend backend);
 
 namespace octet::dispatch {
 
-// What a kernel runs on: cpu/isa.inc, then the reference. kSm90 and later come with their backends.
+// What a kernel runs on: cpu/isa.inc, then the reference, then CUDA devices.
 enum class Isa : uint8_t {
 #define OCTET_ISA(name, runs_on, which_has, here) k##name,
 #include "cpu/isa.inc"
 #undef OCTET_ISA
-  kReference
+  kReference,
+  kSm80,  // CUDA devices of compute capability 8.0 and later
 };
+constexpr bool is_cuda(Isa isa) { return isa > Isa::kReference; }
 // Empty if this machine has it: "this machine has no AVX2 and FMA".
 std::string machine_refusal(Isa isa);
 

@@ -216,6 +216,19 @@ static void test_refused_calls(const octet_layer* layer) {
   CHECK_REFUSED(run(layer, &c, NULL), OCTET_INVALID_ARGUMENT, "call.input_ids_dtype 1");
   for (int i = 0; i < kTokens * kHidden; ++i) untouched = untouched && out.y[i] == 0xFFFF;
   CHECK(untouched);
+  /* A layer in host memory is not for a device. */
+  {
+    size_t device_bytes = 7;
+    CHECK_REFUSED(octet_layer_device_workspace_bytes(layer, kTokens, 0, &device_bytes),
+                  OCTET_UNSUPPORTED, "want a layer loaded with backend cuda");
+    CHECK(device_bytes == 7);
+    CHECK_REFUSED(octet_layer_device_workspace_bytes(NULL, kTokens, 0, &device_bytes),
+                  OCTET_INVALID_ARGUMENT, "layer is NULL");
+    CHECK_REFUSED(octet_layer_enqueue(layer, &good, workspace, bytes, NULL), OCTET_UNSUPPORTED,
+                  "runs on the host");
+    CHECK_REFUSED(octet_layer_enqueue(layer, NULL, workspace, bytes, NULL), OCTET_INVALID_ARGUMENT,
+                  "call is NULL");
+  }
   /* More than int64_t holds is enough, and no negative number. */
   CHECK_OK(octet_layer_run(layer, &good, workspace, SIZE_MAX, NULL));
   free(workspace);

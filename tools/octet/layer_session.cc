@@ -77,7 +77,9 @@ Result<LayerSession> LayerSession::open(const std::filesystem::path& model, int6
 
 Status LayerSession::load() {
   const bool is_mapped = tensors_.packed && options_.memory.packed == dispatch::PackedUse::kMmap;
-  if (!is_mapped && !tensors_.experts.empty() && options_.backend != Backend::kReference) {
+  const bool is_on_host =
+      options_.backend != Backend::kReference && options_.backend != Backend::kCuda;
+  if (!is_mapped && !tensors_.experts.empty() && is_on_host) {
     const layouts::PanelSizes sizes =
         tensors_.packed ? tensors_.packed->sizes : layouts::panel_sizes(tensors_.experts.front());
     const int64_t expert = sizes.expert_bytes();
