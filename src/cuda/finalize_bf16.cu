@@ -54,6 +54,8 @@ __device__ void store_eight(Bf16* to, const float (&in)[8]) {
 template <class Traits>
 __global__ __launch_bounds__(Traits::kThreads) void finalize_kernel(
     const __grid_constant__ FinalizeArgs a) {
+  let_next_begin();
+  wait_for_previous();
   const int64_t token = blockIdx.y;
   const int64_t col =
       int64_t{blockIdx.x} * Traits::kColsPerBlock + threadIdx.x * Traits::kColsPerThread;
@@ -90,8 +92,8 @@ Status launch_finalize_bf16(const FinalizeArgs& args, cudaStream_t stream) {
   if (args.tokens == 0 || args.hidden == 0) return {};
   const dim3 grid(static_cast<unsigned>(ceil_div(args.hidden, FinalizeTraits::kColsPerBlock)),
                   static_cast<unsigned>(args.tokens));
-  finalize_kernel<FinalizeTraits><<<grid, FinalizeTraits::kThreads, 0, stream>>>(args);
-  return launch_status("finalize_bf16", cudaGetLastError());
+  return launch("finalize_bf16", finalize_kernel<FinalizeTraits>, grid, FinalizeTraits::kThreads,
+                args, stream);
 }
 
 }  // namespace octet::cuda
