@@ -19,12 +19,11 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/finalize_bf16.h"
 #include "cuda/front.h"
 #include "formats/bf16.h"
 #include "routing/record.h"
+#include "sm90/experts_mxfp8.h"
 #include "sm90/launch.h"
-#include "sm90/mxfp8_pair.h"
 #include "sm90/ptx/bulk_copy.cuh"
 
 namespace octet::sm90 {
@@ -162,7 +161,7 @@ class Bench {
     check(cudaMalloc(&weights_, static_cast<size_t>(kLayers * layer_bytes_)));
     fill_weights<<<2048, 256>>>(reinterpret_cast<uint32_t*>(weights_), kLayers * layer_bytes_ / 4);
     check(cudaDeviceSynchronize());
-    check(prepare_pair());
+    check(prepare_experts());
     bias_ = on_device(normal(kExperts, 0.1F));
     limit_ = on_device(std::vector<float>(kExperts, 10.0F));
     y_ = on_device<Bf16>(8 * kHidden);
@@ -207,6 +206,7 @@ class Bench {
   std::mt19937 rng_{1};
   layouts::StreamSizes sizes_;
   int64_t layer_bytes_ = 0;
+  int ctas_ = experts_ctas();
   uint8_t* weights_ = nullptr;
   float *bias_ = nullptr, *limit_ = nullptr;
   Bf16 *x_ = nullptr, *y_ = nullptr;
@@ -215,7 +215,7 @@ class Bench {
 void Bench::run(const Case& c, double read_gb_s, bool is_last) {
   const int64_t slots = c.rows * kTopK, ctas = routing::max_ctas(c.rows, kTopK, kExperts);
   FrontArgs front[kLaunches];
-  cuda::ExpertGemmArgs pair[kLaunches];
+  ExpertsArgs experts_of[kLaunches];
   auto* const codes = on_device<uint8_t>(c.rows * kHidden);
   auto* const scales = on_device<uint8_t>(c.rows * kHidden / kMxBlock);
   auto* const rows = on_device<Bf16>(slots * kHidden);
@@ -235,7 +235,8 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
     f.topk.topk_weights = on_device<float>(slots);
     f.permuted = on_device<int32_t>(slots);
     f.record = on_device<int32_t>(routing::record_words(ctas));
-    cuda::ExpertGemmArgs& a = pair[i];
+    ExpertsArgs& all = experts_of[i];
+    cuda::ExpertGemmArgs& a = all.gemm;
     a.weights.data = weights_ + i % kLayers * layer_bytes_;
     a.weights.sizes = sizes_;
     a.weights.order = layouts::StreamOrder::kE4m3;
@@ -250,45 +251,37 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
     a.x_scale = scales;
     a.record = f.record;
     a.permuted = f.permuted;
-    a.workspace_bytes = pair_workspace(a).bytes;
+    a.workspace_bytes = experts_workspace(a).bytes;
     if (workspace == nullptr) workspace = on_device<uint8_t>(a.workspace_bytes);
     a.workspace = workspace;
     a.rows = rows;
     a.slot_row = slot_row;
-    check(check_pair(a));
+    all.topk_weights = f.topk.topk_weights;
+    all.y = y_;
+    check(check_experts(all));
     check(cuda::launch_front(f, nullptr));
-    check(launch_pair_mxfp8(a, pair_grid(), nullptr));
+    check(launch_make_ready(all, nullptr));
+    check(launch_experts(all, ctas_, nullptr));
     int32_t tiles = 0;
     check(cudaMemcpy(&tiles, f.record + 1, sizeof tiles, cudaMemcpyDeviceToHost));
     experts += static_cast<double>(tiles) / kLaunches;
   }
-  const PairGrid grid = pair_grid();
-  const auto finalize = [&](int i, cudaStream_t s) {
-    check(cuda::launch_finalize_bf16({.rows = rows,
-                                      .topk_weights = front[i].topk.topk_weights,
-                                      .permuted = slot_row,
-                                      .tokens = c.rows,
-                                      .top_k = kTopK,
-                                      .hidden = kHidden,
-                                      .y = y_},
-                                     s));
-  };
   struct Variant {
     const char* name;
     std::function<void(int, cudaStream_t)> launch;
   };
   const Variant variants[] = {
-      {"up", [&](int i, cudaStream_t s) { check(launch_up_mxfp8(pair[i], grid, s)); }},
-      {"pair",
+      {"ready", [&](int i, cudaStream_t s) { check(launch_make_ready(experts_of[i], s)); }},
+      {"experts",
        [&](int i, cudaStream_t s) {
-         check(launch_up_mxfp8(pair[i], grid, s));
-         check(launch_down_mxfp8(pair[i], grid, s));
+         check(launch_make_ready(experts_of[i], s));
+         check(launch_experts(experts_of[i], ctas_, s));
        }},
       {"layer",
        [&](int i, cudaStream_t s) {
          check(cuda::launch_front(front[i], s));
-         check(launch_pair_mxfp8(pair[i], grid, s));
-         finalize(i, s);
+         check(launch_make_ready(experts_of[i], s));
+         check(launch_experts(experts_of[i], ctas_, s));
        }},
   };
   const double floor_us = experts * static_cast<double>(sizes_.expert_bytes()) / read_gb_s / 1e3;

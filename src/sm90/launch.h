@@ -6,7 +6,7 @@
 
 namespace octet::sm90 {
 
-// Shared memory that a CTA may have, and that an SM has for all of its CTAs and 1 KiB of the system's for each.
+// Shared memory that a CTA may have.
 constexpr int kMostSharedBytes = 232448;
 
 template <class Args>
@@ -28,9 +28,9 @@ Status launch(const char* name, void (*kernel)(Args), int grid, int threads, int
 }
 
 template <class Args>
-Status allow_shared_bytes(const char* name, void (*kernel)(Args)) {
+Status allow_shared_bytes(const char* name, void (*kernel)(Args), int bytes) {
   const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostSharedBytes);
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (error != cudaSuccess) cudaGetLastError();
   return cuda::launch_status(name, error);
 }

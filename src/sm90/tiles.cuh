@@ -6,11 +6,9 @@
 
 #include "cuda/warp.cuh"
 #include "routing/record.h"
+#include "sm90/experts_plan.h"
 
 namespace octet::sm90 {
-
-constexpr int kMostTokens = 8;
-constexpr int kMostTiles = 64;  // T k
 
 struct Tile {
   int32_t expert;

@@ -4,8 +4,8 @@
 //   K of a weight row ──► stages of up to 640 ──► leaves, at most 8: a leaf's stages sum in order, from zero, in one warpgroup
 //   p[j] = leaf[j] + leaf[j + 4], missing leaves -0.0, the neutral element;   sum = (p[0] + p[1]) + (p[2] + p[3])
 //
-// A unit, 64 weight rows with all of K, is one CTA's, so no CTA waits for another, and a row's bytes depend neither on the grid nor on the
-// other rows.
+// A unit, 64 weight rows with all of K, is one CTA's. Units are handed out by a counter, in an order in which each one needs only earlier
+// ones: all tiles' first matrices, then all tiles' second ones, in chunks. Which CTA takes which changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +30,21 @@ OCTET_BOTH constexpr Leaves leaves_of(int num_stages) {
   return {stages, (num_stages + stages - 1) / stages};
 }
 
-// Units first ... last - 1.
-struct UnitRange {
-  int first, last;
+// What a ticket stands for.
+struct Work {
+  enum class Kind : uint8_t { kUp, kDown, kNone };
+  Kind kind;
+  int tile, first, count;  // units first ... first + count - 1 of the tile's matrix
 };
-// Those of CTA `cta` among `num_ctas`: contiguous, in order, at most one more than any other's.
-OCTET_BOTH constexpr UnitRange units_of(int cta, int num_ctas, int num_units) {
-  const auto start = [=](int64_t z) { return static_cast<int>(z * num_units / num_ctas); };
-  return {start(cta), start(int64_t{cta} + 1)};
+OCTET_BOTH constexpr Work work_of(int ticket, int num_tiles, int up_units, int down_units,
+                                  int chunk) {
+  const int num_up = num_tiles * up_units;
+  if (ticket < num_up) return {Work::Kind::kUp, ticket / up_units, ticket % up_units, 1};
+  const int chunks = (down_units + chunk - 1) / chunk, t = ticket - num_up;
+  if (t >= num_tiles * chunks) return {Work::Kind::kNone, 0, 0, 0};
+  const int first = t % chunks * chunk;
+  return {Work::Kind::kDown, t / chunks, first,
+          down_units - first < chunk ? down_units - first : chunk};
 }
 
 }  // namespace octet::sm90

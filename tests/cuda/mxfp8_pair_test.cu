@@ -4,9 +4,11 @@
 #include <cstring>
 #include <gtest/gtest.h>
 
+#include "core/executor.h"
+#include "cpu/ops.h"
 #include "cuda/front.h"
 #include "pair_layer.h"
-#include "sm90/mxfp8_pair.h"
+#include "sm90/experts_mxfp8.h"
 
 namespace octet::cuda {
 namespace {
@@ -24,23 +26,23 @@ class PairOnDevice {
         up_bias_(layer.up_bias),
         down_bias_(layer.down_bias) {
     is_wide_ = is_wide_ || force_wide;
-    EXPECT_TRUE(sm90::prepare_pair().ok());
+    EXPECT_TRUE(sm90::prepare_experts().ok());
   }
 
   struct Result {
     std::vector<Bf16> rows;            // [T k, H], 0xFFFF where nothing was written
     std::vector<int32_t> slot_row;     // [T, k]
     std::vector<uint8_t> h, h_scales;  // [T k, I], [T k, I/32]; of local slots
+    std::vector<Bf16> y;               // [T, H]
     bool operator==(const Result&) const = default;
   };
 
-  Result run(const PairInput& in, const sm90::PairGrid& grid, int64_t first_expert = 0) {
+  Result run(const PairInput& in, int ctas, int64_t first_expert = 0, bool wants_y = true) {
     const PairShape& shape = layer_.shape;
     const int64_t slots = in.tokens * in.top_k;
-    const int64_t ctas = routing::max_ctas(in.tokens, in.top_k, shape.experts);
     const OnDevice<uint8_t> codes(in.codes), scales(in.scales);
     const OnDevice<int32_t> ids(in.ids), permuted(std::vector<int32_t>(size_of(slots), -7)),
-        record(std::vector<int32_t>(size_of(routing::record_words(ctas)), -7)),
+        record(std::vector<int32_t>(size_of(routing::record_words(ctas_of(in))), -7)),
         slot_row(std::vector<int32_t>(size_of(slots), -7));
     const OnDevice<Bf16> rows(std::vector<Bf16>(size_of(slots * shape.hidden + 64), Bf16{0xFFFF}));
     ExpertGemmArgs a = args(in);
@@ -50,7 +52,7 @@ class PairOnDevice {
     a.permuted = permuted.get();
     a.rows = rows.get();
     a.slot_row = slot_row.get();
-    const sm90::PairWorkspace at = sm90::pair_workspace(a);
+    const sm90::ExpertsWorkspace at = sm90::experts_workspace(a);
     const OnDevice<uint8_t> workspace(std::vector<uint8_t>(size_of(at.bytes + 256), kPoison));
     a.workspace = workspace.get();
     a.workspace_bytes = at.bytes;
@@ -63,19 +65,31 @@ class PairOnDevice {
                                         .first_expert = first_expert},
                                        nullptr);
     EXPECT_TRUE(routed.ok()) << routed.why;
-    const Status ran = sm90::launch_pair_mxfp8(a, grid, nullptr);
+    const OnDevice<float> weights(in.weights);
+    const OnDevice<Bf16> y(std::vector<Bf16>(size_of(in.tokens * shape.hidden), Bf16{0xFFFF}));
+    sm90::ExpertsArgs all{.gemm = a, .topk_weights = weights.get(), .scale = 1.5F};
+    if (wants_y) all.y = y.get();
+    const Status fits = sm90::check_experts(all);
+    EXPECT_TRUE(fits.ok()) << fits.why;
+    const Status ready = sm90::launch_make_ready(all, nullptr);
+    EXPECT_TRUE(ready.ok()) << ready.why;
+    const Status ran = sm90::launch_experts(all, ctas, nullptr);
     EXPECT_TRUE(ran.ok()) << ran.why;
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << cudaGetErrorString(cudaGetLastError());
-    Result r{rows.back(), slot_row.back(), {}, {}};
+    Result r{rows.back(), slot_row.back(), {}, {}, y.back()};
     for (size_t i = size_of(slots * shape.hidden); i < r.rows.size(); ++i)
       EXPECT_EQ(r.rows[i].bits, 0xFFFF) << "guard";
     const auto memory = workspace.back();
     for (size_t i = size_of(at.bytes); i < memory.size(); ++i)
       EXPECT_EQ(memory[i], kPoison) << "guard";
-    read_h(in, memory.data() + at.h_at, at.h_tile_bytes, permuted.back(), record.back(), r);
+    read_h(in, memory.data() + at.h_at, at.h_bytes / ctas_of(in), permuted.back(), record.back(),
+           r);
     return r;
   }
 
+  int64_t ctas_of(const PairInput& in) const {
+    return routing::max_ctas(in.tokens, in.top_k, layer_.shape.experts);
+  }
   ExpertGemmArgs args(const PairInput& in) const {
     const PairShape& shape = layer_.shape;
     ExpertGemmArgs a;
@@ -141,14 +155,26 @@ void expect_right(const PairLayer& layer, const PairInput& in, const PairOnDevic
   judge_pair(layer, in, r.h, r.h_scales, r.rows, verdict);
   EXPECT_EQ(verdict.h_outside, 0) << "of " << verdict.h_elems;
   EXPECT_EQ(verdict.rows_outside, 0) << "of " << verdict.row_elems;
-  EXPECT_GT(verdict.row_elems, 0);
+  std::vector<Bf16> y(r.y.size());
+  InlineExecutor one;
+  cpu::finalize({.rows = r.rows.data(),
+                 .topk_weights = in.weights.data(),
+                 .permuted = r.slot_row.data(),
+                 .scale = 1.5F,
+                 .tokens = in.tokens,
+                 .top_k = in.top_k,
+                 .hidden = layer.shape.hidden,
+                 .y = y.data()},
+                one);
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (std::isnan(formats::bf16_to_f32(y[i])) && std::isnan(formats::bf16_to_f32(r.y[i])))
+      continue;
+    ASSERT_EQ(r.y[i], y[i]) << "finalize of the rows, element " << i;
+  }
 }
 std::vector<Bf16> slot_rows(const PairOnDevice::Result& r, int64_t first, int64_t count,
                             int64_t hidden) {
   return {r.rows.begin() + first * hidden, r.rows.begin() + (first + count) * hidden};
-}
-bool operator==(const std::vector<Bf16>& a, const std::vector<Bf16>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(Bf16)) == 0;
 }
 
 // The common shape, shapes with 1 to 14 stages, last pairs and last units that are not full.
@@ -179,7 +205,7 @@ TEST(Mxfp8Pair, IsTheReferenceWithinItsRoom) {
     for (const int64_t tokens : {1, 3, 8}) {
       const PairInput in =
           random_input(shape, tokens, std::min<int64_t>(shape.experts, 6), shape.experts, rng);
-      expect_right(layer, in, device.run(in, sm90::pair_grid()));
+      expect_right(layer, in, device.run(in, sm90::experts_ctas()));
     }
   }
 }
@@ -193,19 +219,22 @@ TEST(Mxfp8Pair, GivesTheSameBytesOnAnyGridAndAlone) {
     const int64_t top_k = std::min<int64_t>(shape.experts, 6);
     for (const int64_t tokens : {2, 5, 8}) {
       const PairInput in = random_input(shape, tokens, top_k, shape.experts, rng);
-      const auto r = device.run(in, sm90::pair_grid());
-      for (const sm90::PairGrid grid :
-           {sm90::PairGrid{132, 396}, {100, 1}, {1, 66}, {7, 1000}, {500, 77}}) {
-        const auto again = device.run(in, grid);
-        EXPECT_TRUE(again.rows == r.rows && again.h == r.h && again.h_scales == r.h_scales)
-            << grid.up << " and " << grid.down << " CTAs";
+      const auto r = device.run(in, sm90::experts_ctas());
+      for (const int ctas : {1, 7, 66, 100, 131, 132, 500}) {
+        const auto again = device.run(in, ctas);
+        EXPECT_TRUE(again.rows == r.rows && again.h == r.h && again.h_scales == r.h_scales &&
+                    again.y == r.y)
+            << ctas << " CTAs";
         EXPECT_EQ(again.slot_row, r.slot_row);
       }
       for (int64_t t = 0; t < tokens; ++t) {
-        const auto alone = device.run(row_of(shape, in, t), sm90::pair_grid());
+        const auto alone = device.run(row_of(shape, in, t), sm90::experts_ctas());
         EXPECT_TRUE(slot_rows(alone, 0, top_k, shape.hidden) ==
                     slot_rows(r, t * top_k, top_k, shape.hidden))
             << "row " << t << " of " << tokens;
+        EXPECT_TRUE(alone.y == std::vector<Bf16>(r.y.begin() + t * shape.hidden,
+                                                 r.y.begin() + (t + 1) * shape.hidden))
+            << "y of row " << t << " of " << tokens;
       }
     }
   }
@@ -217,20 +246,20 @@ TEST(Mxfp8Pair, TakesRoutingsThatHurt) {
   const PairLayer layer(shape);
   PairOnDevice device(layer);
   PairInput in = random_input(shape, 8, 8, shape.experts, rng);
-  expect_right(layer, in, device.run(in, sm90::pair_grid()));
+  expect_right(layer, in, device.run(in, sm90::experts_ctas()));
   for (int64_t i = 0; i < 64; ++i)
     in.ids[size_of(i)] = static_cast<int32_t>(i % 8 == 0 ? 69 : i);  // one expert for all rows
-  expect_right(layer, in, device.run(in, sm90::pair_grid()));
+  expect_right(layer, in, device.run(in, sm90::experts_ctas()));
   for (int64_t i = 1; i < 64; i += 2)
     in.ids[size_of(i)] = in.ids[size_of(i - 1)];  // twice in a row
-  auto r = device.run(in, sm90::pair_grid());
+  auto r = device.run(in, sm90::experts_ctas());
   for (size_t i = 0; i < 64; ++i)
     EXPECT_EQ(r.slot_row[i], static_cast<int32_t>(i / 2 * 2)) << "slot " << i;
   for (int32_t& id : in.ids) id = 3;  // eight times
-  r = device.run(in, sm90::pair_grid());
+  r = device.run(in, sm90::experts_ctas());
   EXPECT_EQ(r.slot_row[63], 56);
   for (int32_t& id : in.ids) id = -1;  // nobody's
-  r = device.run(in, sm90::pair_grid());
+  r = device.run(in, sm90::experts_ctas());
   for (const int32_t row : r.slot_row) EXPECT_EQ(row, -1);
   for (const Bf16 v : r.rows) EXPECT_EQ(v.bits, 0xFFFF);
 }
@@ -241,7 +270,7 @@ TEST(Mxfp8Pair, KnowsOnlyItsRanksExperts) {
   const PairLayer layer(shape);
   PairOnDevice device(layer);
   PairInput in = random_input(shape, 8, 6, 48, rng);
-  const auto r = device.run(in, sm90::pair_grid(), 16);
+  const auto r = device.run(in, sm90::experts_ctas(), 16);
   PairInput local = in;
   for (int32_t& id : local.ids) id -= 16;
   expect_right(layer, local, r);
@@ -261,8 +290,8 @@ TEST(Mxfp8Pair, ThousandsOfRandomRoutings) {
     const auto tokens = static_cast<int64_t>(1 + rng() % 8),
                top_k = static_cast<int64_t>(1 + rng() % 8);
     const PairInput in = random_input(shape, tokens, top_k, 24 + (i % 3 == 0 ? 8 : 0), rng);
-    const sm90::PairGrid grid{1 + static_cast<int>(rng() % 200), 1 + static_cast<int>(rng() % 500)};
-    expect_right(layer, in, device.run(in, grid));
+    const int ctas = 1 + static_cast<int>(rng() % 132);
+    expect_right(layer, in, device.run(in, ctas));
   }
 }
 
@@ -282,7 +311,7 @@ TEST(Mxfp8Pair, SpreadsNanAndKeepsTheSmallestScale) {
     in.codes[17] = 0x7F;                                   // NaN in row 0
     if (tokens > 1) in.scales[size_of(10 * 3 + 2)] = 255;  // in row 3
     if (tokens > 1) in.scales[size_of(10 * 4 + 2)] = 0;    // 2^-127 in row 4
-    expect_right(layer, in, device.run(in, sm90::pair_grid()));
+    expect_right(layer, in, device.run(in, sm90::experts_ctas()));
   }
 }
 
@@ -291,32 +320,34 @@ TEST(Mxfp8Pair, TheSlowPathGivesTheFastOnesBytes) {
   const PairLayer layer(kShapes[0]);
   PairOnDevice fast(layer), slow(layer, true);
   const PairInput in = random_input(layer.shape, 8, 6, layer.shape.experts, rng);
-  const auto a = fast.run(in, sm90::pair_grid()), b = slow.run(in, sm90::pair_grid());
-  EXPECT_TRUE(a.rows == b.rows && a.h == b.h && a.h_scales == b.h_scales);
+  const auto a = fast.run(in, sm90::experts_ctas()), b = slow.run(in, sm90::experts_ctas());
+  EXPECT_TRUE(a.rows == b.rows && a.h == b.h && a.h_scales == b.h_scales && a.y == b.y);
 }
 
 TEST(Mxfp8Pair, RefusesWhatItDoesNotTake) {
   const PairLayer layer(PairShape{.hidden = 64, .intermediate = 32, .experts = 1});
-  ExpertGemmArgs a;
+  sm90::ExpertsArgs all;
+  ExpertGemmArgs& a = all.gemm;
   a.weights.sizes = layouts::stream_sizes(layer.expert(0));
-  EXPECT_EQ(sm90::check_pair(a).why, "activations bf16, want mxfp8");
+  EXPECT_EQ(sm90::check_experts(all).why, "activations bf16, want mxfp8");
   a.activations = Activations::kMxfp8;
-  EXPECT_EQ(sm90::check_pair(a).why, "weights in the order bf16, want e4m3");
+  EXPECT_EQ(sm90::check_experts(all).why, "weights in the order bf16, want e4m3");
   a.weights.order = layouts::StreamOrder::kE4m3;
   a.tokens = 9;
-  EXPECT_EQ(sm90::check_pair(a).why, "T 9, want 1 to 8");
+  EXPECT_EQ(sm90::check_experts(all).why, "T 9, want 1 to 8");
   a.tokens = 8;
   a.top_k = 9;
-  EXPECT_EQ(sm90::check_pair(a).why, "k 9, want 1 to 8");
+  EXPECT_EQ(sm90::check_experts(all).why, "k 9, want 1 to 8");
   a.top_k = 1;
   a.hidden = 40;
-  EXPECT_EQ(sm90::check_pair(a).why, "hidden 40, want a multiple of 32");
+  EXPECT_EQ(sm90::check_experts(all).why, "hidden 40, want a multiple of 32");
   a.hidden = 64;
   a.intermediate = 32;
   a.weights.experts = 513;
-  EXPECT_EQ(sm90::check_pair(a).why, "experts 513, want at most 512");
+  EXPECT_EQ(sm90::check_experts(all).why, "experts 513, want at most 512");
   a.weights.experts = 1;
-  EXPECT_NE(sm90::check_pair(a).why.find("workspace bytes 0, want at least"), std::string::npos);
+  EXPECT_NE(sm90::check_experts(all).why.find("workspace bytes 0, want at least"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -128,11 +128,13 @@ struct PairInput {
   int64_t tokens = 0, top_k = 0;
   std::vector<uint8_t> codes, scales;  // [T, H], [T, H/32]
   std::vector<int32_t> ids;            // [T, k]
+  std::vector<float> weights;          // [T, k]
 };
 
 inline PairInput random_input(const PairShape& shape, int64_t tokens, int64_t top_k,
                               int64_t num_ids, std::mt19937& rng) {
-  PairInput in{.tokens = tokens, .top_k = top_k, .codes = {}, .scales = {}, .ids = {}};
+  PairInput in{
+      .tokens = tokens, .top_k = top_k, .codes = {}, .scales = {}, .ids = {}, .weights = {}};
   std::normal_distribution<float> normal(0.0F, 100.0F);
   for (int64_t i = 0; i < tokens * shape.hidden; ++i)
     in.codes.push_back(formats::e4m3_from_f32(normal(rng)));
@@ -144,6 +146,7 @@ inline PairInput random_input(const PairShape& shape, int64_t tokens, int64_t to
     for (int64_t j = 0; j < top_k; ++j) {
       std::swap(all[size_of(j)], all[size_of(j) + rng() % (all.size() - size_of(j))]);
       in.ids.push_back(all[size_of(j)]);
+      in.weights.push_back(static_cast<float>(1 + rng() % 64) / 64.0F);
     }
   }
   return in;
@@ -154,8 +157,12 @@ inline PairInput row_of(const PairShape& shape, const PairInput& in, int64_t t) 
   const auto part = [&](const auto& v, int64_t width) {
     return std::vector(v.begin() + t * width, v.begin() + (t + 1) * width);
   };
-  return {1, in.top_k, part(in.codes, shape.hidden), part(in.scales, shape.hidden / kMxBlock),
-          part(in.ids, in.top_k)};
+  return {1,
+          in.top_k,
+          part(in.codes, shape.hidden),
+          part(in.scales, shape.hidden / kMxBlock),
+          part(in.ids, in.top_k),
+          part(in.weights, in.top_k)};
 }
 
 // A product on Hopper's FP8 unit (semantics.md section 12): a binary32 sum's room, and for each block of 32 as many truncations of products

@@ -29,15 +29,13 @@ __device__ __forceinline__ void arrive_expecting(uint64_t& barrier, uint32_t byt
       "r"(bytes)
       : "memory");
 }
-// `bytes` more that copies will bring, without an arrival.
-__device__ __forceinline__ void expect(uint64_t& barrier, uint32_t bytes) {
-  asm volatile(
-      "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)),
-      "r"(bytes)
-      : "memory");
-}
 __device__ __forceinline__ void arrive(uint64_t& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier))
+               : "memory");
+}
+__device__ __forceinline__ void arrive(uint64_t& barrier, uint32_t times) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)),
+               "r"(times)
                : "memory");
 }
 
