@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// The experts of a decode step on a device, MXFP4 weights and MXFP8 activations: the pair of GEMMs, and the whole layer from logits and x to y.
+//
+//   bench_layer [DATE]    prints a report: JSON with "what": "layer"
+//
+// Timed: replays of a graph of 48 layers in a row, each with its own routing, the weights of 4 layers (7.2 GB) in turn, so that nothing of
+// them is in L2; programmatic edges between all kernels. After 15 ms of idling before each replay (the clock is at its highest then), and
+// sustained, one replay after the other. Microseconds a layer, least and median. floor: A experts' bytes at the read ceiling,
+// which is measured in the same run: bulk copies of 43,520 bytes, five on their way in each SM, evict-first, over all the weights.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/front.h"
+#include "formats/bf16.h"
+#include "routing/record.h"
+#include "sm90/experts_mxfp8.h"
+#include "sm90/front_mxfp8.h"
+#include "sm90/launch.h"
+#include "sm90/ptx/bulk_copy.cuh"
+
+namespace octet::sm90 {
+namespace {
+
+constexpr int kLayers = 4, kLaunches = 48, kReplays = 21, kSustained = 200;
+constexpr int64_t kExperts = 384, kTopK = 6, kHidden = 5120, kIntermediate = 576;
+
+void check(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "bench_layer: %s\n", cudaGetErrorString(error));
+  std::exit(1);
+}
+void check(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "bench_layer: %s\n", status.why.c_str());
+  std::exit(1);
+}
+template <class T>
+T* on_device(const std::vector<T>& host) {
+  T* p = nullptr;
+  check(cudaMalloc(&p, host.size() * sizeof(T)));
+  check(cudaMemcpy(p, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
+  return p;
+}
+template <class T>
+T* on_device(int64_t count) {
+  return on_device(std::vector<T>(static_cast<size_t>(count)));
+}
+
+__device__ uint32_t hash(uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdULL;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53ULL;
+  return static_cast<uint32_t>(x ^ x >> 33);
+}
+// Any codes are codes; scales 2^-10 ... 2^-5.
+__global__ void fill_weights(uint32_t* words, int64_t count) {
+  constexpr int64_t kRecordWords = layouts::stream_record_bytes(WeightFormat::kMxfp4) / 4;
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    uint32_t v = hash(static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15ULL);
+    if (i % kRecordWords >= layouts::kStreamCodeBytes / 4) {
+      uint32_t scales = 0;
+      for (int b = 0; b < 4; ++b) scales |= (117 + (v >> (8 * b) & 0xFF) % 6) << (8 * b);
+      v = layouts::stream_mx_scale_word(scales);
+    }
+    words[i] = v;
+  }
+}
+
+struct ReadArgs {
+  const uint8_t* from;
+  int64_t pieces;
+};
+constexpr int kPiece = 43520, kRing = 5;
+__global__ __launch_bounds__(32) void read_kernel(const __grid_constant__ ReadArgs a) {
+  extern __shared__ __align__(128) uint8_t ring[];
+  __shared__ uint64_t full[kRing];
+  if (threadIdx.x != 0) return;
+  for (uint64_t& b : full) ptx::init_barrier(b, 1);
+  ptx::fence_barrier_init();
+  const uint64_t policy = ptx::evict_first();
+  const auto issue = [&](int64_t piece, int slot) {
+    ptx::arrive_expecting(full[slot], kPiece);
+    ptx::bulk_copy(ring + slot * kPiece, a.from + piece * kPiece, kPiece, full[slot], policy);
+  };
+  int slot = 0;
+  uint32_t parity = 0;
+  int64_t next = blockIdx.x;
+  for (int i = 0; i < kRing && next < a.pieces; ++i, next += gridDim.x) issue(next, i);
+  for (int64_t piece = blockIdx.x; piece < a.pieces; piece += gridDim.x) {
+    ptx::wait(full[slot], parity);
+    if (next < a.pieces) issue(next, slot);
+    next += gridDim.x;
+    if (++slot == kRing) {
+      slot = 0;
+      parity ^= 1;
+    }
+  }
+}
+
+struct Times {
+  double least, median;
+};
+class Graph {
+ public:
+  explicit Graph(const std::function<void(cudaStream_t)>& fill) {
+    check(cudaStreamCreate(&stream_));
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+    fill(stream_);
+    cudaGraph_t graph;
+    check(cudaStreamEndCapture(stream_, &graph));
+    check(cudaGraphInstantiate(&exec_, graph, 0));
+    check(cudaEventCreate(&begin_));
+    check(cudaEventCreate(&end_));
+  }
+  Times time(int replays, int idle_ms, double per) {
+    std::vector<double> us;
+    for (int i = 0; i < replays; ++i) {
+      if (idle_ms != 0) std::this_thread::sleep_for(std::chrono::milliseconds(idle_ms));
+      check(cudaEventRecord(begin_, stream_));
+      check(cudaGraphLaunch(exec_, stream_));
+      check(cudaEventRecord(end_, stream_));
+      check(cudaEventSynchronize(end_));
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, begin_, end_));
+      us.push_back(static_cast<double>(ms) * 1e3 / per);
+    }
+    std::sort(us.begin(), us.end());
+    return {us.front(), us[us.size() / 2]};
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t exec_;
+  cudaEvent_t begin_, end_;
+};
+
+struct Case {
+  int64_t rows, experts;  // experts: distinct ones a layer, 0: as the router likes
+};
+
+class Bench {
+ public:
+  Bench() {
+    const layouts::WeightView up{.rows = kIntermediate, .cols = kHidden},
+        down{.rows = kHidden, .cols = kIntermediate};
+    layouts::ExpertWeights e;
+    e.gate = e.up = up;
+    e.down = down;
+    sizes_ = layouts::stream_sizes(e);
+    layer_bytes_ = kExperts * sizes_.expert_bytes();
+    check(cudaMalloc(&weights_, static_cast<size_t>(kLayers * layer_bytes_)));
+    fill_weights<<<2048, 256>>>(reinterpret_cast<uint32_t*>(weights_), kLayers * layer_bytes_ / 4);
+    check(cudaDeviceSynchronize());
+    check(prepare_experts());
+    bias_ = on_device(normal(kExperts, 0.1F));
+    limit_ = on_device(std::vector<float>(kExperts, 10.0F));
+    y_ = on_device<Bf16>(8 * kHidden);
+    std::vector<Bf16> x;
+    for (const float v : normal(8 * kHidden, 1.0F)) x.push_back(formats::bf16_from_f32(v));
+    x_ = on_device(x);
+  }
+
+  double read_gb_s() {
+    check(cudaFuncSetAttribute(read_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               kRing * kPiece));
+    int sms = 0;
+    check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
+    const ReadArgs a{weights_, kLayers * layer_bytes_ / kPiece};
+    Graph g([&](cudaStream_t s) { read_kernel<<<sms, 32, kRing * kPiece, s>>>(a); });
+    return static_cast<double>(a.pieces) * kPiece / g.time(9, 15, 1).median / 1e3;
+  }
+
+  void run(const Case& c, double read_gb_s, bool is_last);
+
+ private:
+  std::vector<float> normal(int64_t count, float size) {
+    std::normal_distribution<float> n(0.0F, size);
+    std::vector<float> v;
+    for (int64_t i = 0; i < count; ++i) v.push_back(n(rng_));
+    return v;
+  }
+  // Of one layer: where A is given, slot i likes expert i % A of a random order best.
+  std::vector<float> logits(const Case& c) {
+    std::vector<float> l = normal(c.rows * kExperts, 1.5F);
+    if (c.experts == 0) return l;
+    std::vector<int64_t> order(kExperts);
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+    std::shuffle(order.begin(), order.end(), rng_);
+    for (float& v : l) v -= 6.0F;
+    for (int64_t i = 0; i < c.rows * kTopK; ++i)
+      l[static_cast<size_t>(i / kTopK * kExperts + order[static_cast<size_t>(i % c.experts)])] =
+          8.0F + 0.3F * normal(1, 1.0F)[0];
+    return l;
+  }
+
+  std::mt19937 rng_{1};
+  layouts::StreamSizes sizes_;
+  int64_t layer_bytes_ = 0;
+  int ctas_ = experts_ctas();
+  uint8_t* weights_ = nullptr;
+  float *bias_ = nullptr, *limit_ = nullptr;
+  Bf16 *x_ = nullptr, *y_ = nullptr;
+};
+
+void Bench::run(const Case& c, double read_gb_s, bool is_last) {
+  const int64_t slots = c.rows * kTopK, ctas = routing::max_ctas(c.rows, kTopK, kExperts);
+  FrontArgs front[kLaunches];
+  ExpertsArgs experts_of[kLaunches];
+  auto* const codes = on_device<uint8_t>(c.rows * kHidden);
+  auto* const scales = on_device<uint8_t>(c.rows * kHidden / kMxBlock);
+  auto* const rows = on_device<Bf16>(slots * kHidden);
+  auto* const slot_row = on_device<int32_t>(slots);
+  uint8_t* workspace = nullptr;
+  double experts = 0;
+  for (int i = 0; i < kLaunches; ++i) {
+    FrontArgs& f = front[i];
+    f.quantize = {x_, c.rows, kHidden, ScaleLayout::kLinear, codes, scales};
+    f.topk.logits = on_device(logits(c));
+    f.topk.bias = bias_;
+    f.topk.tokens = c.rows;
+    f.topk.experts = kExperts;
+    f.topk.router.top_k = kTopK;
+    f.topk.router.scale = 1.5F;
+    f.topk.topk_ids = on_device<int32_t>(slots);
+    f.topk.topk_weights = on_device<float>(slots);
+    f.permuted = on_device<int32_t>(slots);
+    f.record = on_device<int32_t>(routing::record_words(ctas));
+    ExpertsArgs& all = experts_of[i];
+    cuda::ExpertGemmArgs& a = all.gemm;
+    a.weights.data = weights_ + i % kLayers * layer_bytes_;
+    a.weights.sizes = sizes_;
+    a.weights.order = layouts::StreamOrder::kE4m3;
+    a.weights.experts = kExperts;
+    a.weights.limit = limit_;
+    a.tokens = c.rows;
+    a.top_k = kTopK;
+    a.hidden = kHidden;
+    a.intermediate = kIntermediate;
+    a.activations = Activations::kMxfp8;
+    a.x_quant = codes;
+    a.x_scale = scales;
+    a.record = f.record;
+    a.permuted = f.permuted;
+    a.workspace_bytes = experts_workspace(a).bytes;
+    if (workspace == nullptr) workspace = on_device<uint8_t>(a.workspace_bytes);
+    a.workspace = workspace;
+    a.rows = rows;
+    a.slot_row = slot_row;
+    all.topk_weights = f.topk.topk_weights;
+    all.y = y_;
+    check(check_experts(all));
+    check(cuda::launch_front(f, nullptr));
+    check(launch_make_ready(all, nullptr));
+    check(launch_experts(all, ctas_, nullptr));
+    int32_t tiles = 0;
+    check(cudaMemcpy(&tiles, f.record + 1, sizeof tiles, cudaMemcpyDeviceToHost));
+    experts += static_cast<double>(tiles) / kLaunches;
+  }
+  struct Variant {
+    const char* name;
+    std::function<void(int, cudaStream_t)> launch;
+  };
+  const auto front_of = [&](int i) {
+    return FrontMxfp8Args{.x = x_,
+                          .topk = front[i].topk,
+                          .permuted = front[i].permuted,
+                          .record = front[i].record,
+                          .experts = experts_of[i]};
+  };
+  const Variant variants[] = {
+      {"ready", [&](int i, cudaStream_t s) { check(launch_make_ready(experts_of[i], s)); }},
+      {"experts",
+       [&](int i, cudaStream_t s) {
+         check(launch_make_ready(experts_of[i], s));
+         check(launch_experts(experts_of[i], ctas_, s));
+       }},
+      {"front", [&](int i, cudaStream_t s) { check(launch_front_mxfp8(front_of(i), s)); }},
+      {"layer",
+       [&](int i, cudaStream_t s) {
+         check(launch_front_mxfp8(front_of(i), s));
+         check(launch_experts(experts_of[i], ctas_, s));
+       }},
+  };
+  const double floor_us = experts * static_cast<double>(sizes_.expert_bytes()) / read_gb_s / 1e3;
+  std::printf("    {\"rows\": %d, \"experts\": %.1f, \"floor_us\": %.2f", static_cast<int>(c.rows),
+              experts, floor_us);
+  for (const Variant& v : variants) {
+    Graph graph([&](cudaStream_t s) {
+      for (int i = 0; i < kLaunches; ++i) v.launch(i, s);
+    });
+    const Times idle = graph.time(kReplays, 15, kLaunches),
+                busy = graph.time(kSustained, 0, kLaunches);
+    std::printf(", \"%s_us\": [%.2f, %.2f], \"%s_ratio\": %.3f, \"%s_sustained_us\": [%.2f, %.2f]",
+                v.name, idle.least, idle.median, v.name, idle.median / floor_us, v.name, busy.least,
+                busy.median);
+  }
+  std::printf("}%s\n", is_last ? "" : ",");
+  std::fflush(stdout);
+}
+
+int run(const char* date) {
+  cudaDeviceProp device{};
+  check(cudaGetDeviceProperties(&device, 0));
+  Bench bench;
+  const double gb_s = bench.read_gb_s();
+  std::printf("{\n  \"what\": \"layer\", \"device\": \"%s\", \"sms\": %d, \"date\": \"%s\",\n",
+              device.name, device.multiProcessorCount, date);
+  std::printf(
+      "  \"experts\": %d, \"top_k\": %d, \"hidden\": %d, \"intermediate\": %d, \"launches\": %d, "
+      "\"replays\": %d,\n",
+      static_cast<int>(kExperts), static_cast<int>(kTopK), static_cast<int>(kHidden),
+      static_cast<int>(kIntermediate), kLaunches, kReplays);
+  std::printf("  \"read_gb_s\": %.0f,\n  \"results\": [\n", gb_s);
+  constexpr Case kCases[] = {{1, 0}, {2, 0}, {4, 0}, {6, 0}, {8, 0}, {6, 22}};
+  for (const Case& c : kCases) bench.run(c, gb_s, &c == std::end(kCases) - 1);
+  std::printf("  ]\n}\n");
+  return 0;
+}
+
+}  // namespace
+}  // namespace octet::sm90
+
+int main(int argc, char** argv) { return octet::sm90::run(argc > 1 ? argv[1] : ""); }

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// kMultiply of the experts' kernel: four warpgroups, each with its own stages in its own turn.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "sm90/experts_shared.cuh"
+#include "sm90/ptx/relaxed.cuh"
+#include "sm90/ptx/warp_exchange.cuh"
+#include "sm90/stage.cuh"
+#include "sm90/swiglu_mxfp8.cuh"
+
+namespace octet::sm90 {
+
+// All lanes of a warp: whether this one is the last of `of` to come to `counter`, which then starts again at 0. What the others wrote
+// to shared memory before is visible to the last.
+__device__ __forceinline__ bool comes_last(uint32_t& counter, uint32_t of, int lane) {
+  __syncwarp();
+  uint32_t before = 0;
+  if (lane == 0) {
+    __threadfence_block();
+    before = atomicAdd(&counter, 1U);
+    __threadfence_block();
+    if (before == of - 1) counter = 0;
+  }
+  return __shfl_sync(cuda::kWholeWarp, before, 0) == of - 1;
+}
+
+// A block of 32 columns of h, f32 [4 quarters][8 tokens of 16][8] in shared memory, to the tile's records. Lane 4 g + t: token g, quarter t.
+__device__ __forceinline__ void store_hidden(const ExpertsKernelArgs& a, const float* values,
+                                             const Tile& tile, uint8_t* h, int block, int lane) {
+  const int token = lane / 4, quarter = lane % 4;
+  float v[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) v[i] = values[quarter * 128 + token * 8 + i];
+  QuantizedEight q = quantize_h(v);
+  const int rows = rows_of(tile), padded = ActivationRecord::padded_rows(rows);
+  const int before = __popc(tile.tokens & ((1U << token) - 1));
+  const bool is_row = (tile.tokens >> token & 1) != 0;
+  const int row = is_row ? before : rows + token - before;  // behind the rows: padding, of zeros
+  if (row >= padded) return;
+  if (!is_row) q = {0, 0, 127};
+  const int k = block * static_cast<int>(kMxBlock);
+  const auto store = [&](int at, const QuantizedEight& e) {
+    ptx::store_relaxed(h + ActivationRecord::code_at(padded, row, at + 8 * quarter),
+                       make_uint2(e.low, e.high));
+    if (quarter == 0)
+      ptx::store_relaxed(h + ActivationRecord::scale_at(padded, row, at), scale_bits(e.code));
+  };
+  store(k, q);
+  if (block == a.plan.w13.units() - 1 && block % 2 == 0)  // a last record that I half fills
+    store(k + static_cast<int>(kMxBlock), {0, 0, 127});
+}
+
+// The warp that brings the last sums of its 16 rows: the tree, biases, SwiGLU; and the one that brings the block's last eight columns.
+__device__ __forceinline__ void finish_up(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
+                                          const Stage& d, int warp, int lane) {
+  const int num_parts = a.plan.parts;
+  float4* const buffer = rings.parts + d.buffer * num_parts * 128;
+  float4 p[kPartials];
+#pragma unroll
+  for (int j = 0; j < kPartials; ++j)
+    p[j] = j < num_parts ? buffer[j * 128 + warp * 32 + lane]
+                         : make_float4(-0.0F, -0.0F, -0.0F, -0.0F);
+  const Tile tile = s.tiles[d.tile];
+  float gate[2] = {finished(p[0].x, p[1].x, p[2].x, p[3].x),
+                   finished(p[0].y, p[1].y, p[2].y, p[3].y)};
+  float up[2] = {finished(p[0].z, p[1].z, p[2].z, p[3].z),
+                 finished(p[0].w, p[1].w, p[2].w, p[3].w)};
+  if (a.gate_bias != nullptr) {
+    const int64_t at =
+        (int64_t{tile.expert} * a.plan.w13.units() + d.unit) * kMxBlock + warp * 8 + lane / 4;
+    const float g = bf16_at(a.gate_bias + at), u = bf16_at(a.up_bias + at);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      gate[i] = __fadd_rn(gate[i], g);
+      up[i] = __fadd_rn(up[i], u);
+    }
+  }
+  const Swiglu act{.limit = s.limits[d.tile], .alpha = a.alpha, .beta = a.beta};
+  // Where this warp's first sums were: its [8 tokens][8 columns]
+  float* values = reinterpret_cast<float*>(buffer) + warp * 128;
+  __syncwarp();  // every lane has read them
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    values[(2 * (lane % 4) + i) * 8 + lane / 4] = swiglu(act, gate[i], up[i]);
+  if (!comes_last(s.blocks_in[d.buffer], 4, lane)) return;
+  store_hidden(a, reinterpret_cast<const float*>(buffer), tile,
+               a.h + int64_t{d.tile} * a.plan.h_tile_bytes(), d.unit, lane);
+}
+
+// Sums of a unit that has come to its end, 16 columns a warp, to the rows of its tile.
+__device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Shared& s,
+                                           const Stage& d, const float (&sum)[4], int warp,
+                                           int lane) {
+  if (warp >= a.plan.w2.strips_in(d.unit)) return;
+  const Tile tile = s.tiles[d.tile];
+  const int column = d.unit * 64 + warp * 16;
+  float v[4] = {sum[0], sum[1], sum[2], sum[3]};
+  if (a.down_bias != nullptr) {
+    const Bf16* bias =
+        a.down_bias + int64_t{tile.expert} * a.hidden + column + layouts::stream_down_row(lane / 4);
+    const float low = bf16_at(bias), high = bf16_at(bias + 2);
+    v[0] = __fadd_rn(v[0], low);
+    v[1] = __fadd_rn(v[1], low);
+    v[2] = __fadd_rn(v[2], high);
+    v[3] = __fadd_rn(v[3], high);
+  }
+  const auto pair = [](float x, float y) {
+    const __nv_bfloat162 two = __floats2bfloat162_rn(x, y);
+    return *reinterpret_cast<const uint32_t*>(&two);
+  };
+  const uint32_t first = ptx::transpose(pair(v[0], v[1])),
+                 second = ptx::transpose(pair(v[2], v[3]));
+  const int row = lane / 4;
+  if (row >= rows_of(tile)) return;
+  ptx::store_relaxed(a.rows + int64_t{s.slots[d.tile * 8 + row]} * a.hidden + column + lane % 4 * 4,
+                     make_uint2(first, second));
+}
+
+// kUpPairs, kDownPairs: of whole stages. kOneLeaf: a unit of the second matrices is one leaf. begin() waits for the kernel before and what
+// this one needs of it. Before that both kinds of products are made once from unwritten memory, for nothing: code that a
+// launch meets for the first time comes slowly.
+template <int kUpPairs, int kDownPairs, bool kOneLeaf, bool kAnyScale, class Begin>
+__device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
+                                         int warp, int lane, const Begin& begin) {
+  const int group = warp / 4, quarter = warp % 4;
+  Turn<ExpertsPlan::kSlots> turn;
+  constexpr int kSums = kOneLeaf ? 1 : kPartials;
+  float acc[4] = {}, p[kSums][4];
+  const auto clear = [&] {
+#pragma unroll
+    for (auto& sums : p)
+      for (float& v : sums) v = -0.0F;
+  };
+  clear();
+#pragma unroll 1
+  for (int step = -2;; ++step) {
+    const bool is_warm_up = step < 0;
+    Stage d{.kind = step == -2 ? Work::Kind::kUp : Work::Kind::kDown};
+    if (!is_warm_up) {
+      ptx::wait(s.full[group][turn.slot], turn.parity);
+      d = s.stage[group][turn.slot];
+      turn.advance();
+    }
+    if (d.kind == Work::Kind::kNone) break;
+    const uint8_t* weights = rings.stages + d.slot * a.plan.slot_bytes();
+    if (d.kind == Work::Kind::kUp) {
+      const int pairs = a.plan.w13.pairs_in(d.index);
+      add_stage<kUpPairs, kAnyScale>(
+          acc, weights + quarter * pairs * StageShape::kRecordBytes,
+          rings.x + d.index * a.plan.w13.stage_pairs *
+                        static_cast<int>(ActivationRecord::bytes(a.plan.rows)),
+          a.plan.rows, pairs, lane);
+    } else {
+      if (!is_warm_up)
+        ptx::wait(s.h_full[d.visit % Shared::kVisits],
+                  static_cast<uint32_t>(d.visit / Shared::kVisits) & 1U);
+      const int pairs = a.plan.w2.pairs_in(d.index);
+      const int rows = is_warm_up ? 2 : ActivationRecord::padded_rows(rows_of(s.tiles[d.tile]));
+      const uint8_t* h =
+          rings.h + d.visit % a.plan.h_slots * ExpertsPlan::with_slack(a.plan.h_tile_bytes());
+      add_stage<kDownPairs, kAnyScale>(
+          acc, weights + quarter * pairs * StageShape::kRecordBytes,
+          h + d.index * a.plan.w2.stage_pairs * static_cast<int>(ActivationRecord::bytes(rows)),
+          rows, pairs, lane);
+    }
+    if (is_warm_up) {
+#pragma unroll
+      for (float& v : acc) v = 0.0F;
+      if (step == -1) begin();
+      continue;
+    }
+    __syncwarp();
+    if (lane == 0) ptx::arrive(s.empty[d.slot]);
+    if (!d.ends_leaf) continue;
+    const int j = kOneLeaf || d.kind == Work::Kind::kUp ? 0 : d.leaf % kPartials;
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) {
+      if (i != j) continue;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) p[i][c] = __fadd_rn(p[i][c], acc[c]);
+    }
+#pragma unroll
+    for (float& v : acc) v = 0.0F;
+    if (!d.ends_share) continue;
+    if (d.kind == Work::Kind::kUp) {  // all leaves of a share are the same p[j] of work.h
+      rings.parts[(d.buffer * a.plan.parts + d.leaf % kPartials) * 128 + quarter * 32 + lane] =
+          make_float4(p[0][0], p[0][1], p[0][2], p[0][3]);
+      if (comes_last(s.parts_in[d.buffer][quarter], static_cast<uint32_t>(a.plan.parts), lane))
+        finish_up(a, s, rings, d, quarter, lane);
+    } else {
+      if (lane == 0) ptx::arrive(s.h_empty[d.visit % a.plan.h_slots], d.weight);
+      float sum[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        sum[i] = kOneLeaf ? finished(p[0][i], -0.0F, -0.0F, -0.0F)
+                          : finished(p[0][i], p[1 % kSums][i], p[2 % kSums][i], p[3 % kSums][i]);
+      }
+      store_rows(a, s, d, sum, quarter, lane);
+    }
+    clear();
+  }
+  __syncwarp();
+  if (lane == 0) ptx::arrive(s.rows_done);
+}
+
+}  // namespace octet::sm90

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// experts_mxfp8_mxfp4_sm90: the routed experts of a decode step in one launch.
+//
+//   x records (activation_record.h) ─────┐  kLoader ──► ring of stages ──► kMultiply ──► h records ─┐
+//   record, permuted (cuda/route.cuh) ───┤     ▲                              │    ▲                │ by value, through L2
+//   weights (layouts/stream_fp4.h) ──────┘     └── tickets                    │    └──── kAux ◄─────┘
+//                                                                             └──► rows [T k, H] bf16 ──► kAux ──► y [T, H] bf16
+//
+// Shapes, alignment, errors: experts_mxfp8.h. Order of work and sums: work.h. Rounding: stage.cuh (products), swiglu_mxfp8.cuh, one to bf16 a
+// row. Truth: reference::layer. Hand-over: experts_shared.cuh. Why it cannot hang, what was tried: docs/kernels/gemm_mxfp8.md.
+#include "sm90/experts_aux.cuh"
+#include "sm90/experts_load.cuh"
+#include "sm90/experts_multiply.cuh"
+#include "sm90/experts_mxfp8.h"
+#include "sm90/launch.h"
+
+namespace octet::sm90 {
+namespace {
+
+constexpr const char* kName = "experts_mxfp8_mxfp4_sm90";
+
+// slots[padded row] = its first slot, and slot_row. A row that an id has twice has one token's slots.
+__device__ __forceinline__ void read_slots(const ExpertsKernelArgs& a, Shared& s, int thread) {
+  if (thread >= a.tokens * a.top_k) return;
+  const int row = __ldcg(a.permuted + thread);
+  int first = thread;
+  for (int i = thread - thread % a.top_k; i < thread; ++i)
+    if (first == thread && __ldcg(a.permuted + i) == row) first = i;
+  if (row >= 0 && first == thread) s.slots[row] = static_cast<uint8_t>(thread);
+  s.slot_row[thread] = static_cast<int8_t>(row < 0 ? -1 : first);
+  if (blockIdx.x == 0) a.slot_row[thread] = s.slot_row[thread];
+}
+
+// By the compute and the aux threads.
+__device__ __forceinline__ void read_routing(const ExpertsKernelArgs& a, Shared& s, int thread) {
+  if (thread < ExpertsPlan::kComputeThreads) {
+    read_tiles(s.tiles, a.record, a.most_tiles, thread, ExpertsPlan::kComputeThreads);
+    read_slots(a, s, thread);
+  } else {
+    for (int i = thread - ExpertsPlan::kComputeThreads; i < a.most_tiles;
+         i += ExpertsPlan::kAuxWarps * cuda::kWarp)
+      s.limits[i] =
+          a.limit != nullptr ? __ldg(a.limit + record_word(a.record, 4 + i)) : Swiglu{}.limit;
+  }
+  ptx::sync_threads(kTilesRead, ExpertsPlan::kThreads - cuda::kWarp);
+}
+
+template <int kUpPairs, int kDownPairs, bool kOneLeaf, bool kAnyScale>
+__global__ __launch_bounds__(ExpertsPlan::kThreads,
+                             1) void experts_kernel(const __grid_constant__ ExpertsKernelArgs a) {
+  extern __shared__ __align__(128) uint8_t memory[];
+  __shared__ Shared s;
+  const Rings rings(memory, a.plan);
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / cuda::kWarp,
+            lane = thread % cuda::kWarp;
+  if (warp == ExpertsPlan::kLoaderWarp) {
+    init_shared(s, lane);
+    load(a, s, rings, lane);
+    return;
+  }
+  const bool computes = warp < ExpertsPlan::kComputeWarps;
+  const auto begin = [&] {
+    cuda::wait_for_previous();
+    read_routing(a, s, computes ? thread : thread - cuda::kWarp);
+    ptx::sync_threads(kBarriersReady, ExpertsPlan::kThreads);
+    if (computes) ptx::wait(s.x_full, 0);
+  };
+  if (computes) {
+    multiply<kUpPairs, kDownPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane, begin);
+    return;
+  }
+  const int aux = warp - ExpertsPlan::kLoaderWarp - 1;
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    if (pass == 1) {
+      begin();
+      bring_h(a, s, rings, aux, lane);
+      if (a.y == nullptr) return;
+      ptx::wait(s.rows_done, 0);
+    }
+    finalize(a, s, aux * cuda::kWarp + lane, pass == 0);
+  }
+}
+
+using Kernel = void (*)(ExpertsKernelArgs);
+struct Variant {
+  int up_pairs, down_pairs;
+  bool has_one_leaf;
+  Kernel kernel;
+};
+// The first that fits; the last ones take anything.
+constexpr Variant kVariants[] = {
+    {10, 9, true, experts_kernel<10, 9, true, false>},
+    {9, 9, false, experts_kernel<9, 9, false, false>},
+    {8, 8, true, experts_kernel<8, 8, true, false>},
+    {8, 8, false, experts_kernel<8, 8, false, false>},
+};
+Kernel kernel_of(const ExpertsPlan& p, bool is_wide) {
+  if (is_wide) return experts_kernel<0, 0, false, true>;
+  for (const Variant& v : kVariants) {
+    if (v.up_pairs == p.w13.stage_pairs && v.down_pairs == p.w2.stage_pairs &&
+        v.has_one_leaf == (p.w2.leaves.count == 1))
+      return v.kernel;
+  }
+  return experts_kernel<0, 0, false, false>;
+}
+
+constexpr int kMostDynamicBytes = (kMostSharedBytes - static_cast<int>(sizeof(Shared))) / 128 * 128;
+
+}  // namespace
+
+int experts_shared_bytes(const cuda::ExpertGemmArgs& args) {
+  return experts_plan(args, kMostDynamicBytes).dynamic_bytes() + static_cast<int>(sizeof(Shared));
+}
+
+Status prepare_experts() {
+  for (const Variant& v : kVariants) {
+    if (Status s = allow_shared_bytes(kName, v.kernel, kMostDynamicBytes); !s.ok()) return s;
+  }
+  if (Status s = allow_shared_bytes(kName, experts_kernel<0, 0, false, false>, kMostDynamicBytes);
+      !s.ok())
+    return s;
+  return allow_shared_bytes(kName, experts_kernel<0, 0, false, true>, kMostDynamicBytes);
+}
+
+Status launch_experts(const ExpertsArgs& args, int ctas, cudaStream_t stream) {
+  const cuda::ExpertGemmArgs& g = args.gemm;
+  const ExpertsWorkspace at = experts_workspace(g);
+  auto* const workspace = static_cast<uint8_t*>(g.workspace);
+  const ExpertsKernelArgs a{
+      .plan = experts_plan(g, kMostDynamicBytes),
+      .alpha = g.alpha,
+      .beta = g.beta,
+      .weights = g.weights.data,
+      .expert_bytes = g.weights.sizes.expert_bytes(),
+      .w2_offset = g.weights.sizes.w2_offset(),
+      .limit = g.weights.limit,
+      .gate_bias = g.weights.gate_bias,
+      .up_bias = g.weights.up_bias,
+      .down_bias = g.weights.down_bias,
+      .record = g.record,
+      .permuted = g.permuted,
+      .tokens = static_cast<int>(g.tokens),
+      .top_k = static_cast<int>(g.top_k),
+      .hidden = static_cast<int>(g.hidden),
+      .most_tiles = static_cast<int>(routing::max_ctas(g.tokens, g.top_k, g.weights.experts)),
+      .x = workspace + ExpertsWorkspace::kXAt,
+      .h = workspace + at.h_at,
+      .tickets = reinterpret_cast<uint32_t*>(workspace + ExpertsWorkspace::kTicketsAt),
+      .rows = g.rows,
+      .slot_row = g.slot_row,
+      .topk_weights = args.topk_weights,
+      .shared = args.shared,
+      .scale = args.scale,
+      .y = args.y};
+  return launch(kName, kernel_of(a.plan, g.weights.is_wide), ctas, ExpertsPlan::kThreads,
+                a.plan.dynamic_bytes(), a, stream);
+}
+
+}  // namespace octet::sm90

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The experts' kernel: arguments, shared memory, and what its warps tell each other. docs/kernels/gemm_mxfp8.md.
+//
+// Hand-over         filled by    waited on by  says
+// full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn] is which
+// empty[slot]       kMultiply    kLoader       the stage in this slot has been read, by four warps
+// x_full            kLoader      kMultiply     the activations have landed
+// visit[n]          kLoader      kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
+// h_full[n]         kAux         kMultiply     that tile's h is in its slot
+// h_empty[slot]     kMultiply    kAux          and has been read: four warps for each of a chunk's units, which share kHReaders
+// rows_done         kMultiply    kAux          this CTA's rows have been stored: the others' are near
+// parts_in          kMultiply    -             how many warpgroups have left their sums of a unit: the last one goes on with it
+// blocks_in         kMultiply    -             how many warps have left their eight columns of h: the last one quantises
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/warp.cuh"
+#include "sm90/experts_plan.h"
+#include "sm90/tiles.cuh"
+
+namespace octet::sm90 {
+
+struct ExpertsKernelArgs {
+  ExpertsPlan plan;
+  float alpha, beta;
+  const uint8_t* weights;
+  int64_t expert_bytes, w2_offset;
+  const float* limit;                           // [E] or null
+  const Bf16 *gate_bias, *up_bias, *down_bias;  // [E, I], [E, I], [E, H] or null
+  const int32_t *record, *permuted;
+  int tokens, top_k, hidden, most_tiles;  // most_tiles: that the record has room for
+  const uint8_t* x;
+  uint8_t* h;                 // [tiles][plan.h_tile_bytes()]
+  uint32_t* tickets;          // the next one
+  Bf16* rows;                 // [T k, H]
+  int32_t* slot_row;          // [T, k]
+  const float* topk_weights;  // [T, k]
+  const Bf16* shared;         // [T, H] or null
+  float scale;
+  Bf16* y;  // [T, H]; null: rows are all that is wanted
+};
+
+// What a warpgroup does with the stage that has landed.
+struct Stage {
+  Work::Kind kind;
+  uint8_t slot;
+  bool ends_leaf, ends_share;    // share: all leaves of the unit that are this warpgroup's
+  uint8_t leaf, buffer, weight;  // weight: of an arrival on h_empty
+  uint16_t index;                // of the unit's stages
+  int32_t tile, unit, visit;
+};
+
+struct Shared {
+  // Visits n and n + kVisits are never under way together: there are more than stages in the ring. So a parity tells them apart.
+  static constexpr int kVisits = ExpertsPlan::kSlots + 1 + ExpertsPlan::kAuxWarps;
+  static constexpr int kHReaders = 12;  // a multiple of every number of units in a chunk
+  uint64_t full[ExpertsPlan::kWarpgroups][ExpertsPlan::kSlots];
+  uint64_t empty[ExpertsPlan::kSlots];
+  uint64_t x_full, rows_done;
+  uint64_t h_empty[ExpertsPlan::kMostHSlots];
+  uint64_t visit[kVisits], h_full[kVisits];
+  Stage stage[ExpertsPlan::kWarpgroups][ExpertsPlan::kSlots];
+  int32_t visit_tile[kVisits];
+  uint32_t parts_in[ExpertsPlan::kMostBuffers][4], blocks_in[ExpertsPlan::kMostBuffers];
+  Tile tiles[kMostTiles];
+  float limits[kMostTiles];
+  int32_t experts[kMostTiles];    // the loader's
+  uint8_t slots[kMostTiles * 8];  // padded row to its first slot
+  int8_t slot_row[kMostTiles];    // slot to its row's first slot, or -1
+};
+
+// Dynamic shared memory, taken apart.
+struct Rings {
+  uint8_t* stages;  // [kSlots][slot_bytes()]
+  uint8_t* x;       // records of all of H
+  float4* parts;    // [buffers][parts][4 warps][32 lanes]
+  uint8_t* h;       // [h_slots][h_tile_bytes() and slack]
+  __device__ Rings(uint8_t* base, const ExpertsPlan& p)
+      : stages(base),
+        x(stages + ExpertsPlan::kSlots * p.slot_bytes()),
+        parts(reinterpret_cast<float4*>(x + ExpertsPlan::with_slack(p.x_bytes()))),
+        h(reinterpret_cast<uint8_t*>(parts) + p.parts_bytes()) {}
+};
+
+// Turns through the slots of a ring, and the parity of the phase.
+template <int kSlots>
+struct Turn {
+  int slot = 0;
+  uint32_t parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++slot < kSlots) return;
+    slot = 0;
+    parity ^= 1;
+  }
+};
+
+enum Barrier : int { kBarriersReady = 1, kTilesRead = 2 };  // of threads
+
+}  // namespace octet::sm90
