@@ -119,8 +119,9 @@ struct Slice {
 
 // `bytes` of a slice into a slot of the warp's ring, 16 a lane and turn.
 template <int kSlotBytes>
-__device__ __forceinline__ void copy_slot(uint8_t* slot, const uint8_t* from, int bytes, int lane,
-                                          uint64_t policy) {
+__device__ __forceinline__ void copy_slot(uint8_t* slot, const uint8_t* from, int bytes, int lane) {
+  const uint64_t policy =
+      evict_first_policy();  // made anew: two registers would hold it over the sums
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(slot)) + 16 * lane;
   from += 16 * lane;
   bytes -= 16 * lane;

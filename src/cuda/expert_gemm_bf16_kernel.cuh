@@ -145,21 +145,21 @@ __device__ __forceinline__ RoutedRows prepare_shared(const GemmKernelArgs& a, Ge
   return routed;
 }
 
-// A unit's strip whose slices one of its warps will add up.
+// A unit's strip whose slices one of its warps will add up; negative tile: none.
 struct Pending {
-  int32_t tile = 0, strip = 0, buffer = 0;
-  uint32_t parity = 0;
+  int32_t tile = -1, strip = 0;
 };
 
 template <class Traits, GemmPhase phase>
 __device__ __forceinline__ void finish(const GemmKernelArgs& a, const RoutedRows& routed,
-                                       GemmShared& shared, int32_t warp_strip, const Pending& p) {
+                                       GemmShared& shared, int32_t warp_strip, const Pending& p,
+                                       int buffer, uint32_t parity) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  wait_for_phase(&shared.full[p.buffer][warp_strip], p.parity);
-  const float4 sum = sum_slices(&shared.part[p.buffer][warp_strip * a.cut.slices_together][lane],
+  wait_for_phase(&shared.full[buffer][warp_strip], parity);
+  const float4 sum = sum_slices(&shared.part[buffer][warp_strip * a.cut.slices_together][lane],
                                 a.cut.slices_together);
   __syncwarp();
-  if (lane == 0) arrive(&shared.empty[p.buffer][warp_strip]);
+  if (lane == 0) arrive(&shared.empty[buffer][warp_strip]);
   constexpr auto kUnshift = static_cast<float>(1 << Traits::kShift);
   const int32_t expert = routed.expert(p.tile);
   if constexpr (phase == GemmPhase::kUp) {
@@ -185,7 +185,6 @@ __global__ __launch_bounds__(kGemmThreads, 1) void expert_gemm_bf16_kernel(
   const int32_t warp_strip = warp / cut.slices_together;  // of a unit's
   const int32_t turn = warp - warp_strip * cut.slices_together;
   uint8_t* const ring = dynamic_shared + kGemmSharedBytes + warp * a.ring_slots * kSlotBytes;
-  const uint64_t policy = evict_first_policy();
 
   // GEMM1 lets the next kernel begin only when the record is there, so GEMM2 may read it, and load weights, before it waits.
   if constexpr (phase == GemmPhase::kUp) wait_for_previous();
@@ -201,7 +200,7 @@ __global__ __launch_bounds__(kGemmThreads, 1) void expert_gemm_bf16_kernel(
     if (ahead.left > 0) {
       if (ahead.strip < cut.strips) {
         copy_slot<kSlotBytes>(ring + ahead_slot, ahead.records(cut),
-                              ahead.slice.count * Traits::kRecordBytes, lane, policy);
+                              ahead.slice.count * Traits::kRecordBytes, lane);
       }
       ahead.advance(a, routed, warp_strip, turn);
     }
@@ -224,7 +223,13 @@ __global__ __launch_bounds__(kGemmThreads, 1) void expert_gemm_bf16_kernel(
   int32_t tile = -1;
   int slot = 0, buffer = 0, until_mine = turn;
   Pending pending;
-  bool is_pending = false;
+  // Of the buffer that was filled last, before the one at hand.
+  const auto finish_pending = [&] {
+    if (pending.tile < 0) return;
+    const bool is_first = buffer == 0;
+    finish<Traits, phase>(a, routed, shared, warp_strip, pending,
+                          is_first ? kPartBuffers - 1 : buffer - 1, is_first ? parity ^ 1 : parity);
+  };
 #pragma unroll 1
   for (; now.left > 0; now.advance(a, routed, warp_strip, turn)) {
     const bool has_strip = now.strip < cut.strips;
@@ -259,19 +264,15 @@ __global__ __launch_bounds__(kGemmThreads, 1) void expert_gemm_bf16_kernel(
     if (!now.is_last_round(cut)) continue;
     __syncwarp();
     if (lane == 0) arrive(&shared.full[buffer][warp_strip]);
-    if (is_pending) finish<Traits, phase>(a, routed, shared, warp_strip, pending);
-    is_pending = until_mine == 0;
-    if (is_pending) {
-      pending = {tile, now.strip, buffer, parity};
-      until_mine = cut.slices_together;
-    }
-    --until_mine;
+    finish_pending();
+    pending = {until_mine == 0 ? tile : -1, now.strip};
+    until_mine = until_mine == 0 ? cut.slices_together - 1 : until_mine - 1;
     if (++buffer == kPartBuffers) {
       buffer = 0;
       parity ^= 1;
     }
   }
-  if (is_pending) finish<Traits, phase>(a, routed, shared, warp_strip, pending);
+  finish_pending();
 }
 
 }  // namespace octet::cuda

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cpu/panel_dot.h"
+#include "cuda/device_layer.h"
 
 namespace octet::dispatch {
 namespace {
@@ -79,6 +80,30 @@ TEST(Select, HonoursBackendAndKernel) {
   p.backend = Backend::kCuda;
   EXPECT_EQ(select(p).kernel, nullptr);
   EXPECT_EQ(why_not(select(p), p.kernel), "not asked for: --backend cuda");
+}
+
+// Without a device, or in a library without CUDA, they say so and the CPU's are as before.
+TEST(Select, CudaKernelsAreTakenWhenAskedForAlone) {
+  Problem p = small_problem();
+  EXPECT_EQ(why_not(select(p), "experts_bf16_mxfp4_sm80"), "not asked for: --backend auto");
+  p.backend = Backend::kCpu;
+  EXPECT_EQ(why_not(select(p), "experts_bf16_mxfp4_sm80"), "not asked for: --backend cpu");
+  p.backend = Backend::kCuda;
+  const std::string why = cuda::device_refusal(8, 0);
+  EXPECT_EQ(machine_refusal(Isa::kSm80), why);
+  if (why.empty()) {
+    EXPECT_EQ(select(p).kernel->name, "experts_bf16_mxfp4_sm80");
+    p.order = WeightOrder::kPacked;
+    EXPECT_EQ(why_not(select(p), "experts_bf16_mxfp4_sm80"),
+              "reads a checkpoint's own order, the layer is packed");
+  } else {
+    EXPECT_EQ(select(p).kernel, nullptr);
+    EXPECT_EQ(why_not(select(p), "experts_bf16_mxfp4_sm80"), why);
+    EXPECT_NE(select_or_refuse(p).status().why.find(why), std::string::npos);
+  }
+  p = small_problem();
+  p.kernel = "experts_bf16_mxfp4_sm80";
+  EXPECT_EQ(select(p).kernel != nullptr, why.empty()) << "a name is asked for";
 }
 
 TEST(Select, TheReferenceTakesACheckpointsOwnOrderAndMakesYAlone) {

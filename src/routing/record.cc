@@ -19,6 +19,9 @@ int64_t first_slot(const RouteArgs& a, int64_t token, int64_t slot) {
 bool is_local(const RouteArgs& a, int64_t id) {
   return id >= a.first_expert && id - a.first_expert < a.experts;
 }
+size_t expert_of(const RouteArgs& a, int64_t id) {
+  return static_cast<size_t>(id - a.first_expert);
+}
 
 }  // namespace
 
@@ -35,8 +38,7 @@ void route(const RouteArgs& a) {
   for (int64_t t = 0; t < a.tokens; ++t) {
     for (int64_t j = 0; j < a.top_k; ++j) {
       const int64_t id = a.topk_ids[t * a.top_k + j];
-      if (is_local(a, id) && first_slot(a, t, j) == j)
-        ++next[static_cast<size_t>(id - a.first_expert)];
+      if (is_local(a, id) && first_slot(a, t, j) == j) ++next[expert_of(a, id)];
     }
   }
   int64_t tile = 0;
@@ -58,9 +60,8 @@ void route(const RouteArgs& a) {
       const int64_t id = a.topk_ids[t * a.top_k + j];
       const int64_t first = first_slot(a, t, j);
       permuted[j] = !is_local(a, id) ? -1
-                    : first < j
-                        ? permuted[first]
-                        : static_cast<int32_t>(next[static_cast<size_t>(id - a.first_expert)]++);
+                    : first < j      ? permuted[first]
+                                     : static_cast<int32_t>(next[expert_of(a, id)]++);
       if (permuted[j] >= 0) row_token[permuted[j]] = static_cast<int32_t>(t);
     }
   }
