@@ -50,18 +50,17 @@ struct ExpertsPlan {
   static constexpr int kThreads = kComputeThreads + 32 + kAuxWarps * 32;
   static constexpr int kMostBuffers = kSlots + 4;
   static constexpr int kMostHSlots = 6;
+  // Units of w2 that are handed out at a time: one for each warpgroup, since a ticket costs its CTA as much time as two stages.
+  static constexpr int kChunk = kWarpgroups;
+  // With so few units of w2 for each CTA, a CTA takes no more before it has read those it has.
+  static constexpr int kFewUnits = 8;
 
   StageShape w13, w2;
   int parts;    // sums that a unit's warpgroups leave
   int buffers;  // of `parts` sums
   int rows;     // of a record of x: T padded
   int h_slots;  // room for h_tile_bytes() each; 6, or at most kAuxWarps: a slot is always the same aux warp's
-  int chunk;  // units of w2 that are handed out at a time, at most kWarpgroups; 0: by how many there are
 
-  // Where a CTA gets many units, two at a time halve what is asked for h and tickets.
-  OCTET_BOTH int chunk_of(int num_units, int num_ctas) const {
-    return chunk != 0 ? chunk : num_units >= 16 * num_ctas ? 2 : 1;
-  }
   OCTET_BOTH int slot_bytes() const {
     return w13.stage_bytes() > w2.stage_bytes() ? w13.stage_bytes() : w2.stage_bytes();
   }
@@ -89,8 +88,6 @@ inline ExpertsPlan experts_plan(const cuda::ExpertGemmArgs& args, int most_bytes
   p.parts = p.w13.leaves.count < kPartials ? p.w13.leaves.count : kPartials;
   p.buffers = 1 + (ExpertsPlan::kSlots + 3 + p.w13.leaves.count - 1) / p.w13.leaves.count;
   p.rows = ActivationRecord::padded_rows(static_cast<int>(args.tokens));
-  // Units of several stages are handed out for all warpgroups at once, so that each has a stage to compute.
-  p.chunk = p.w2.num_stages > 1 ? ExpertsPlan::kWarpgroups : 0;
   p.h_slots = ExpertsPlan::kMostHSlots;
   while (p.h_slots > 1 && p.dynamic_bytes() > most_bytes)
     p.h_slots = p.h_slots > ExpertsPlan::kAuxWarps ? ExpertsPlan::kAuxWarps : p.h_slots - 1;
