@@ -10,11 +10,11 @@
 
 namespace octet::sm90 {
 
-// `bytes` of h to shared memory, a share a warp, as they come: all is asked for at once, and what is not there again. A round trip to L2
-// beside the weights takes a microsecond, so that asking first and reading then would cost another.
-__device__ __forceinline__ void copy_h(uint8_t* to, const uint8_t* from, int bytes, int thread) {
-  constexpr int kAtOnce = 4, kStep = ExpertsPlan::kAuxWarps * cuda::kWarp * 16;
-  for (int at = thread * 16; at < bytes; at += kAtOnce * kStep) {
+// `bytes` of h to shared memory as they come: all is asked for at once, and what is not there again. A round trip to L2 beside the
+// weights takes a microsecond, so that asking first and reading then would cost another.
+__device__ __forceinline__ void copy_h(uint8_t* to, const uint8_t* from, int bytes, int lane) {
+  constexpr int kAtOnce = 6, kStep = cuda::kWarp * 16;
+  for (int at = lane * 16; at < bytes; at += kAtOnce * kStep) {
     unsigned missing = 0;
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) missing |= at + i * kStep < bytes ? 1U << i : 0U;
@@ -36,9 +36,12 @@ __device__ __forceinline__ void copy_h(uint8_t* to, const uint8_t* from, int byt
   }
 }
 
+// Aux warp `warp`: every kAuxWarps-th visit, since one round trip a stage would be too slow.
 __device__ __forceinline__ void bring_h(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                         int warp, int lane) {
-  for (int visit = 0;; ++visit) {
+  const int step = min(ExpertsPlan::kAuxWarps, a.plan.h_slots);
+  if (warp >= step) return;
+  for (int visit = warp;; visit += step) {
     ptx::wait(s.visit[visit % Shared::kVisits],
               static_cast<uint32_t>(visit / Shared::kVisits) & 1U);
     const int tile = s.visit_tile[visit % Shared::kVisits];
@@ -48,8 +51,7 @@ __device__ __forceinline__ void bring_h(const ExpertsKernelArgs& a, Shared& s, c
     const int rows = ActivationRecord::padded_rows(rows_of(s.tiles[tile]));
     copy_h(rings.h + slot * ExpertsPlan::with_slack(a.plan.h_tile_bytes()),
            a.h + int64_t{tile} * a.plan.h_tile_bytes(),
-           a.plan.w2.pairs * static_cast<int>(ActivationRecord::bytes(rows)),
-           warp * cuda::kWarp + lane);
+           a.plan.w2.pairs * static_cast<int>(ActivationRecord::bytes(rows)), lane);
     ptx::fence_shared_for_async();
     __syncwarp();
     if (lane == 0) ptx::arrive(s.h_full[visit % Shared::kVisits]);
@@ -65,8 +67,10 @@ __device__ __forceinline__ void unpack(float (&to)[8], const uint4& v) {
   }
 }
 
-// cuda/finalize_bf16.cu's arithmetic on rows as they come: y of this CTA's part of the tokens' columns, eight at a time.
-__device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Shared& s, int thread) {
+// cuda/finalize_bf16.cu's arithmetic on rows as they come: y of this CTA's part of the tokens' columns, eight at a time. is_warm_up: once
+// without rows and y.
+__device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Shared& s, int thread,
+                                         bool is_warm_up) {
   constexpr int kMostK = 8;
   const int of_a_row = a.hidden / 8, count = a.tokens * of_a_row;
   const auto grid = static_cast<int>(gridDim.x), cta = static_cast<int>(blockIdx.x);
@@ -78,7 +82,7 @@ __device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Share
     int row[kMostK];
 #pragma unroll
     for (int j = 0; j < kMostK; ++j) {
-      row[j] = j < a.top_k ? s.slot_row[token * a.top_k + j] : -1;
+      row[j] = j < a.top_k && !is_warm_up ? s.slot_row[token * a.top_k + j] : -1;
       missing |= row[j] >= 0 ? 1U << j : 0U;
     }
     const unsigned all = missing;
@@ -106,7 +110,7 @@ __device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Share
 #pragma unroll
       for (int c = 0; c < 8; ++c) acc[c] = fmaf(weight[j], r[c], acc[c]);
     }
-    if (a.shared != nullptr) {
+    if (a.shared != nullptr && !is_warm_up) {
       float r[8];
       unpack(r, *reinterpret_cast<const uint4*>(a.shared + int64_t{token} * a.hidden + column));
 #pragma unroll
@@ -119,6 +123,7 @@ __device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Share
     auto* const pairs = reinterpret_cast<__nv_bfloat162*>(&out);
 #pragma unroll
     for (int c = 0; c < 4; ++c) pairs[c] = __floats2bfloat162_rn(acc[2 * c], acc[2 * c + 1]);
+    if (is_warm_up) return;
     *reinterpret_cast<uint4*>(a.y + int64_t{token} * a.hidden + column) = out;
   }
 }

@@ -2,6 +2,7 @@
 // kLoader of the experts' kernel: takes tickets and brings their stages. Lane 0 alone, but for the beginning.
 #pragma once
 
+#include "cuda/launch.h"
 #include "sm90/experts_shared.cuh"
 #include "sm90/ptx/bulk_copy.cuh"
 #include "sm90/ptx/warp_exchange.cuh"
@@ -15,7 +16,7 @@ __device__ __forceinline__ void init_shared(Shared& s, int lane) {
   if (lane < ExpertsPlan::kSlots) ptx::init_barrier(s.empty[lane], 4);
   if (lane < Shared::kVisits) {
     ptx::init_barrier(s.visit[lane], 1);
-    ptx::init_barrier(s.h_full[lane], ExpertsPlan::kAuxWarps);
+    ptx::init_barrier(s.h_full[lane], 1);
   }
   if (lane < ExpertsPlan::kMostHSlots) ptx::init_barrier(s.h_empty[lane], 4 * Shared::kHReaders);
   if (lane == 0) {
@@ -53,15 +54,25 @@ struct Loader {
   uint32_t parity = 1;  // at first every slot is free
   uint32_t turns = 0;   // four bytes: the next barrier of each warpgroup
   int next_group = 0, buffer = 0, visit = 0;
+  bool is_warm_up = true;
+
+  // Anew, and in earnest.
+  __device__ __forceinline__ void begin() {
+    turns = 0;
+    slot = next_group = buffer = visit = 0;
+    parity = 1;
+    is_warm_up = false;
+  }
 
   // Stage `d` for warpgroup `group`: `bytes` from `from`, none for the word that there is no more.
   __device__ __forceinline__ void issue(int group, Stage d, const uint8_t* from, uint32_t bytes) {
     group %= ExpertsPlan::kWarpgroups;
     const uint32_t turn = (turns >> (8 * group)) & 0xFF;
     uint64_t& full = s.full[group][turn];
-    ptx::wait(s.empty[slot], parity);
+    if (!is_warm_up) ptx::wait(s.empty[slot], parity);
     d.slot = static_cast<uint8_t>(slot);
     s.stage[group][turn] = d;
+    if (is_warm_up) return;
     if (bytes != 0) {
       ptx::arrive_expecting(full, bytes);
       ptx::bulk_copy(rings.stages + slot * a.plan.slot_bytes(), from, bytes, full, policy);
@@ -81,11 +92,16 @@ struct Loader {
               ahead < ExpertsPlan::kSlots ? parity : parity ^ 1);
   }
 
-  // Leaves go to the warpgroups in turn.
-  __device__ __forceinline__ void bring_up(const Work& w) {
+  __device__ __forceinline__ int take() const {
+    return is_warm_up ? 0 : static_cast<int>(atomicAdd(a.tickets, 1U));
+  }
+
+  // Leaves go to the warpgroups in turn. A ticket is asked for before the last copy, so that the answer comes as that one goes.
+  __device__ __forceinline__ void bring_up(const Work& w, int& next) {
     const StageShape& m = a.plan.w13;
     const uint8_t* from = a.weights + s.experts[w.tile] * a.expert_bytes + w.first * m.unit_bytes;
     for (int stage = 0; stage < m.num_stages; ++stage) {
+      if (stage == m.num_stages - 1) next = take();
       const int leaf = stage / m.leaves.stages_a_leaf;
       const bool ends_leaf = (stage + 1) % m.leaves.stages_a_leaf == 0 || stage + 1 == m.num_stages;
       const auto bytes = static_cast<uint32_t>(m.pairs_in(stage) * 4 * StageShape::kRecordBytes);
@@ -109,7 +125,8 @@ struct Loader {
   }
 
   // Units of a chunk go to the warpgroups in turn, each with all of its stages.
-  __device__ __forceinline__ void bring_down(const Work& w) {
+  __device__ __forceinline__ void bring_down(const Work& w, int& next) {
+    next = take();
     const StageShape& m = a.plan.w2;
     announce(w.tile);
     const uint8_t* matrix = a.weights + s.experts[w.tile] * a.expert_bytes + a.w2_offset;
@@ -137,11 +154,12 @@ struct Loader {
     ++visit;
   }
   __device__ __forceinline__ void announce(int tile) {
+    if (is_warm_up) return;
     s.visit_tile[visit % Shared::kVisits] = tile;
     ptx::arrive(s.visit[visit % Shared::kVisits]);
   }
   __device__ __forceinline__ void end() {
-    announce(-1);
+    for (int i = 0; i < ExpertsPlan::kAuxWarps; ++i, ++visit) announce(-1);
     for (int group = 0; group < ExpertsPlan::kWarpgroups; ++group)
       issue(group,
             {.kind = Work::Kind::kNone,
@@ -159,37 +177,45 @@ struct Loader {
   }
 };
 
-// All lanes. A ticket is asked for one ahead, since the answer takes as long as a copy.
+// All lanes. Each kind of work once for nothing before the wait, as in multiply().
 __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                      int lane) {
-  const auto take = [&] { return static_cast<int>(atomicAdd(a.tickets, 1U)); };
-  int ticket = 0, tiles = 0;
-  if (lane == 0) {
-    ticket = take();
-    tiles = num_tiles(a.record);
-  }
-  for (int i = lane; i < a.most_tiles; i += cuda::kWarp)
-    s.experts[i] = record_word(a.record, 4 + i);
-  load_x(a, s, rings, lane);
-  __syncwarp();
-  ptx::arrive_threads(kBarriersReady, ExpertsPlan::kThreads);
-  if (lane != 0) return;
   Loader loader{a, s, rings};
-  const int down_units = a.plan.w2.units(),
-            share = (tiles * down_units + static_cast<int>(gridDim.x) - 1) /
-                    static_cast<int>(gridDim.x);
-  const int most = max(1, min(share, ExpertsPlan::kSlots));
-  while (true) {
-    const Work w = work_of(ticket, tiles, a.plan.w13.units(), down_units, a.plan.chunk);
-    if (w.kind == Work::Kind::kNone) break;
-    if (w.kind == Work::Kind::kDown && most < ExpertsPlan::kSlots) loader.wait_for_all_but(most);
-    const int next = take();
-    if (w.kind == Work::Kind::kUp) {
-      loader.bring_up(w);
-    } else {
-      loader.bring_down(w);
+  Work w{Work::Kind::kUp, 0, 0, 1};
+  int next = 0, tiles = 0, chunk = 1, most = 0;
+  const auto grid = static_cast<int>(gridDim.x);
+#pragma unroll 1
+  for (int step = -3;; ++step) {
+    if (step == -1) {
+      cuda::wait_for_previous();
+      cuda::let_next_begin();
+      loader.begin();
+      next = lane == 0 ? loader.take() : 0;
+      tiles = num_tiles(a.record);
+      const int expert[2] = {record_word(a.record, 4 + min(lane, a.most_tiles - 1)),
+                             record_word(a.record, 4 + min(lane + cuda::kWarp, a.most_tiles - 1))};
+      load_x(a, s, rings, lane);
+      s.experts[lane] = expert[0];
+      s.experts[lane + cuda::kWarp] = expert[1];
+      __syncwarp();
+      ptx::arrive_threads(kBarriersReady, ExpertsPlan::kThreads);
+      const int units = tiles * a.plan.w2.units();
+      chunk = a.plan.chunk_of(units, grid);
+      most = max(1, min((units + grid - 1) / grid, ExpertsPlan::kSlots));
     }
-    ticket = next;
+    if (lane != 0) {
+      if (step < -1) continue;
+      return;
+    }
+    if (step >= -1) w = work_of(next, tiles, a.plan.w13.units(), a.plan.w2.units(), chunk);
+    if (w.kind == Work::Kind::kNone) break;
+    if (w.kind == Work::Kind::kUp) {
+      loader.bring_up(w, next);
+    } else {
+      if (!loader.is_warm_up && most < ExpertsPlan::kSlots) loader.wait_for_all_but(most);
+      loader.bring_down(w, next);
+    }
+    if (step == -3) w.kind = Work::Kind::kDown;
   }
   loader.end();
 }

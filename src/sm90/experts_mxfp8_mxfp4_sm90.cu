@@ -55,8 +55,6 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
             lane = thread % cuda::kWarp;
   if (warp == ExpertsPlan::kLoaderWarp) {
     init_shared(s, lane);
-    cuda::wait_for_previous();
-    cuda::let_next_begin();
     load(a, s, rings, lane);
     return;
   }
@@ -71,12 +69,17 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
     multiply<kUpPairs, kDownPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane, begin);
     return;
   }
-  begin();
   const int aux = warp - ExpertsPlan::kLoaderWarp - 1;
-  bring_h(a, s, rings, aux, lane);
-  if (a.y == nullptr) return;
-  ptx::wait(s.rows_done, 0);
-  finalize(a, s, aux * cuda::kWarp + lane);
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    if (pass == 1) {
+      begin();
+      bring_h(a, s, rings, aux, lane);
+      if (a.y == nullptr) return;
+      ptx::wait(s.rows_done, 0);
+    }
+    finalize(a, s, aux * cuda::kWarp + lane, pass == 0);
+  }
 }
 
 using Kernel = void (*)(ExpertsKernelArgs);

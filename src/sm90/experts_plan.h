@@ -44,20 +44,24 @@ inline StageShape stage_shape(const layouts::StreamMatrix& m) {
 
 struct ExpertsPlan {
   static constexpr int kWarpgroups = 4, kSlots = 6;
-  static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 3;
+  static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 4;
   static constexpr int kLoaderWarp = kComputeWarps;
   static constexpr int kComputeThreads = kComputeWarps * 32;
   static constexpr int kThreads = kComputeThreads + 32 + kAuxWarps * 32;
   static constexpr int kMostBuffers = kSlots + 4;
-  static constexpr int kMostHSlots = 4;
+  static constexpr int kMostHSlots = 8;
 
   StageShape w13, w2;
   int parts;    // sums that a unit's warpgroups leave
   int buffers;  // of `parts` sums
   int rows;     // of a record of x: T padded
-  int h_slots;  // room for h_tile_bytes() each
-  int chunk;    // units of w2 that are handed out at a time, at most kWarpgroups
+  int h_slots;  // room for h_tile_bytes() each; 1, 2, 4 or 8, so that a slot is always the same aux warp's
+  int chunk;  // units of w2 that are handed out at a time, at most kWarpgroups; 0: by how many there are
 
+  // Where a CTA gets many units, two at a time halve what is asked for h and tickets.
+  OCTET_BOTH int chunk_of(int num_units, int num_ctas) const {
+    return chunk != 0 ? chunk : num_units >= 16 * num_ctas ? 2 : 1;
+  }
   OCTET_BOTH int slot_bytes() const {
     return w13.stage_bytes() > w2.stage_bytes() ? w13.stage_bytes() : w2.stage_bytes();
   }
@@ -86,9 +90,9 @@ inline ExpertsPlan experts_plan(const cuda::ExpertGemmArgs& args, int most_bytes
   p.buffers = 1 + (ExpertsPlan::kSlots + 3 + p.w13.leaves.count - 1) / p.w13.leaves.count;
   p.rows = ActivationRecord::padded_rows(static_cast<int>(args.tokens));
   // Units of several stages are handed out for all warpgroups at once, so that each has a stage to compute.
-  p.chunk = p.w2.num_stages > 1 ? ExpertsPlan::kWarpgroups : 1;
+  p.chunk = p.w2.num_stages > 1 ? ExpertsPlan::kWarpgroups : 0;
   p.h_slots = ExpertsPlan::kMostHSlots;
-  while (p.h_slots > 1 && p.dynamic_bytes() > most_bytes) --p.h_slots;
+  while (p.h_slots > 1 && p.dynamic_bytes() > most_bytes) p.h_slots /= 2;
   return p;
 }
 

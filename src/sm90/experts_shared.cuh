@@ -53,7 +53,7 @@ struct Stage {
 
 struct Shared {
   // Visits n and n + kVisits are never under way together: there are more than stages in the ring. So a parity tells them apart.
-  static constexpr int kVisits = ExpertsPlan::kSlots + 2;
+  static constexpr int kVisits = ExpertsPlan::kSlots + 1 + ExpertsPlan::kAuxWarps;
   static constexpr int kHReaders = 12;  // a multiple of every number of units in a chunk
   uint64_t full[ExpertsPlan::kWarpgroups][ExpertsPlan::kSlots];
   uint64_t empty[ExpertsPlan::kSlots];
