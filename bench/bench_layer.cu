@@ -23,6 +23,7 @@
 #include "formats/bf16.h"
 #include "routing/record.h"
 #include "sm90/experts_mxfp8.h"
+#include "sm90/front_mxfp8.h"
 #include "sm90/launch.h"
 #include "sm90/ptx/bulk_copy.cuh"
 
@@ -270,6 +271,13 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
     const char* name;
     std::function<void(int, cudaStream_t)> launch;
   };
+  const auto front_of = [&](int i) {
+    return FrontMxfp8Args{.x = x_,
+                          .topk = front[i].topk,
+                          .permuted = front[i].permuted,
+                          .record = front[i].record,
+                          .experts = experts_of[i]};
+  };
   const Variant variants[] = {
       {"ready", [&](int i, cudaStream_t s) { check(launch_make_ready(experts_of[i], s)); }},
       {"experts",
@@ -277,10 +285,10 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
          check(launch_make_ready(experts_of[i], s));
          check(launch_experts(experts_of[i], ctas_, s));
        }},
+      {"front", [&](int i, cudaStream_t s) { check(launch_front_mxfp8(front_of(i), s)); }},
       {"layer",
        [&](int i, cudaStream_t s) {
-         check(cuda::launch_front(front[i], s));
-         check(launch_make_ready(experts_of[i], s));
+         check(launch_front_mxfp8(front_of(i), s));
          check(launch_experts(experts_of[i], ctas_, s));
        }},
   };

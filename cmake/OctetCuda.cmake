@@ -17,7 +17,10 @@ function(octet_cuda_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(octet_${name} STATIC ${arg_SOURCES})
   add_library(octet::${name} ALIAS octet_${name})
-  target_compile_options(octet_${name} PRIVATE ${OCTET_CUDA_FLAGS})
+  target_compile_options(octet_${name} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:${OCTET_CUDA_FLAGS};-Xptxas=-v>"
+    "$<$<COMPILE_LANGUAGE:CXX>:$<TARGET_PROPERTY:octet_flags,INTERFACE_COMPILE_OPTIONS>>")
+  set_target_properties(octet_${name} PROPERTIES RULE_LAUNCH_COMPILE "${PROJECT_SOURCE_DIR}/cmake/keep_ptxas.sh <OBJECT>")
   target_include_directories(octet_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(octet_${name} PUBLIC ${arg_DEPENDS} CUDA::cudart_static)
   add_dependencies(octet_cuda_all octet_${name})

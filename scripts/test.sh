@@ -45,6 +45,7 @@ if [ -z "$quick" ]; then
     step "compile every CUDA file with $nvcc"
     cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
     cmake --build --preset cuda -j "$jobs" --target octet_cuda_all
+    ctest --preset cuda -R octet_cuda_resources
   fi
   step "build with clang and both sanitizers"
   configure_clang

@@ -4,7 +4,9 @@
  *
  *   octet_model_open ─► octet_layer_load ─┐
  *                                         ├─► octet_layer ─► octet_layer_workspace_bytes ─► octet_layer_run, any number of times
- *   the caller's tensors ─► octet_layer_bind ─┘
+ *   the caller's tensors ─► octet_layer_bind ─┘                                                ▲
+ *   octet_pool_create ─► octet_pool_executor, or the caller's own threads ─────────────────────┤  (NULL: the calling thread)
+ *   the caller's workspace, 64-byte aligned; rows x in, y out ─────────────────────────────────┘
  *   named tensors ─► octet_op ─► octet_tensors                  every single operation, to compare with one's own
  *
  * Letters: T tokens (rows), H hidden, I intermediate of this rank, Ip = I padded to 128, E experts of the whole layer, k experts

@@ -26,7 +26,7 @@ __global__ __launch_bounds__(kTopkThreads) void topk_kernel(const __grid_constan
   __shared__ TopkShared shared;
   let_next_begin();
   wait_for_previous();
-  topk_block<kKeys>(a, int64_t{blockIdx.x} * kTopkRows, shared);
+  topk_block<kKeys>(a, int64_t{blockIdx.x} * kTopkRows, shared, [] {});
 }
 
 __device__ void quantize_piece(const QuantizeArgs& a, int64_t piece) {
@@ -76,7 +76,8 @@ struct FrontKernelArgs {
 };
 
 // Block 0: the rows, then the record, from ids that its own threads wrote. The others quantise.
-static_assert(kTopkThreads == kRouteThreads && kTopkRows >= kFrontMaxTokens);
+static_assert(kTopkThreads == kRouteThreads && kTopkRows >= kFrontMaxTokens &&
+              kFewTokens >= kFrontMaxTokens);
 template <int kKeys>
 __global__ __launch_bounds__(kRouteThreads,
                              1) void front_kernel(const __grid_constant__ FrontKernelArgs a) {
@@ -88,9 +89,10 @@ __global__ __launch_bounds__(kRouteThreads,
     quantize_piece(a.quantize, int64_t{blockIdx.x} - 1);
     return;
   }
-  topk_block<kKeys>(a.topk, 0, topk);
-  __syncthreads();
-  route_block(a.route, route);
+  const int id = topk_block<kKeys>(a.topk, 0, topk, [&] { begin_few(a.route, route); });
+  const auto warp = static_cast<int32_t>(threadIdx.x) / kWarp,
+             lane = static_cast<int32_t>(threadIdx.x) % kWarp;
+  route_few(a.route, route, {id >= 0, warp, lane, id});
 }
 
 Status check_aligned(const void* p, const char* name) {

@@ -36,10 +36,12 @@ __device__ __forceinline__ float clamped(float v) { return fmaxf(fminf(v, 448.0F
 
 }  // namespace mxfp8
 
-// Elements index * 8 ... + 7 of x [T, K]; the block's four threads are neighbours in one warp, and all come here.
-__device__ __forceinline__ void quantize_eight(const QuantizeArgs& a, int64_t index,
-                                               bool is_there) {
-  const uint4 raw = is_there ? reinterpret_cast<const uint4*>(a.x)[index] : make_uint4(0, 0, 0, 0);
+// Eight numbers of a block; its four threads are neighbours in one warp, and all come here.
+struct QuantizedElems {
+  uint2 codes;     // e4m3
+  uint32_t scale;  // ue8m0 of the block
+};
+__device__ __forceinline__ QuantizedElems quantize_elems(uint4 raw) {
   const uint32_t pairs[4] = {raw.x, raw.y, raw.z, raw.w};
   float v[kQuantizeElems];
   float amax = __uint_as_float(0x7FFFFFFFU);
@@ -51,7 +53,6 @@ __device__ __forceinline__ void quantize_eight(const QuantizeArgs& a, int64_t in
   }
   amax = fmaxf(amax, __shfl_xor_sync(kWholeWarp, amax, 1));
   amax = fmaxf(amax, __shfl_xor_sync(kWholeWarp, amax, 2));
-  if (!is_there) return;
   const uint32_t code = mxfp8::scale_code(amax);
   const float inverse = mxfp8::inverse_of(code);
   uint32_t out[2];
@@ -67,11 +68,20 @@ __device__ __forceinline__ void quantize_eight(const QuantizeArgs& a, int64_t in
     }
     out[i] = word;
   }
-  reinterpret_cast<uint2*>(a.x_quant)[index] = make_uint2(out[0], out[1]);
+  return {make_uint2(out[0], out[1]), code};
+}
+
+// Elements index * 8 ... + 7 of x [T, K].
+__device__ __forceinline__ void quantize_eight(const QuantizeArgs& a, int64_t index,
+                                               bool is_there) {
+  const QuantizedElems q = quantize_elems(is_there ? reinterpret_cast<const uint4*>(a.x)[index]
+                                                   : make_uint4(0, 0, 0, 0));
+  if (!is_there) return;
+  reinterpret_cast<uint2*>(a.x_quant)[index] = q.codes;
   if (index % 4 != 0) return;
   const int64_t block = index / 4, cols = a.width / kMxBlock;
   a.x_scale[layouts::scale_offset(a.layout, cols, block / cols, block % cols)] =
-      static_cast<uint8_t>(code);
+      static_cast<uint8_t>(q.scale);
 }
 
 }  // namespace octet::cuda

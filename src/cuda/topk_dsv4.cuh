@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The top-k of up to eight rows by one block: router dsv4, semantics.md section 4.
 //
-//   logits, biases ──► shared memory ──► scores, an expert a lane, all warps ──► choice, a warp a row: expert e is lane e % 32's
+//   logits, biases ──► scores, all warps in turns of 32 experts of a row ──► shared memory ──► choice, a warp a row
 //
-// Code that a launch meets for the first time comes slowly from memory, so the scores are a loop that is not unrolled.
+// In the choice expert e is lane e % 32's.
 //
 // Arithmetic: ex2.approx.f32 of the rounded product, logf, sqrt.approx.ftz.f32, div.full.f32; sums and products rounded to nearest:
 // that of vLLM's Triton kernel, whose bits on an H200 are the truth of it.
@@ -18,30 +18,36 @@
 namespace octet::cuda {
 
 constexpr int kTopkThreads = 512;
-constexpr int kTopkRows = 8;  // of a block
-// Rows whose scores a thread computes at once: as many chains to wait for together.
-constexpr int kScoredTogether = 2;
-
-// Of a block's rows.
-struct TopkShared {
-  static constexpr int kExperts = static_cast<int>(routing::kMaxExpertsDsv4);
-  float weights[kTopkRows][kExperts];  // logits, then raw weights
-  uint32_t keys[kTopkRows][kExperts];
-  float bias[2][kExperts];  // and bias_vl
-};
+constexpr int kTopkRows = 8;        // of a block
+constexpr int kScoredTogether = 3;  // by a thread: as many chains to wait for at once
 
 namespace dsv4 {
 
+// Results below 2^-126 are 0: nothing beside 1, to which they are added.
 __device__ __forceinline__ float exp_of(float logit) {
   float e;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(e) : "f"(__fmul_rn(logit, 1.44269504F)));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(__fmul_rn(logit, 1.44269504F)));
   return e;
 }
+// logf of 1 to 2^126: its bits (CUDA's, tested), without its branch for other numbers, so that several go on side by side.
+__device__ __forceinline__ float log_of(float v) {
+  constexpr uint32_t kTwoThirds = 0x3F2AAAABU, kExponent = 0xFF800000U;
+  const uint32_t bits = __float_as_uint(v), exponent = (bits - kTwoThirds) & kExponent;
+  const float f = __fadd_rn(__uint_as_float(bits - exponent), -1.0F);  // v / 2^e - 1: -1/3 to 1/3
+  const int32_t e = static_cast<int32_t>(exponent) >> 23;
+  constexpr int32_t kMagic = 0x4B400000;  // 1.5 * 2^23: adding e to it adds e to its bits
+  const float e_f32 = __fadd_rn(__int_as_float(kMagic + e), -__int_as_float(kMagic));
+  constexpr uint32_t kTerms[] = {0x3E1039F6, 0xBDF8CDCC, 0x3E0F2955, 0xBE2AD8B9,
+                                 0x3E4CED0B, 0xBE7FFF22, 0x3EAAAA78, 0xBF000000};
+  float sum = __uint_as_float(0xBE055027);
+#pragma unroll
+  for (const uint32_t term : kTerms) sum = __fmaf_rn(sum, f, __uint_as_float(term));
+  return __fmaf_rn(e_f32, 0x1.62e430p-1F, __fmaf_rn(__fmul_rn(f, sum), f, f));
+}
 __device__ __forceinline__ float raw_weight(float logit) {
-  float w;
-  asm("sqrt.approx.ftz.f32 %0, %1;"
-      : "=f"(w)
-      : "f"(logit > 20.0F ? logit : logf(__fadd_rn(1.0F, exp_of(logit)))));
+  const float softplus = log_of(__fadd_rn(1.0F, exp_of(logit)));
+  float w;  // NaN stays itself
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(w) : "f"(logit <= 20.0F ? softplus : logit));
   return w;
 }
 __device__ __forceinline__ float divide(float a, float b) {
@@ -50,15 +56,15 @@ __device__ __forceinline__ float divide(float a, float b) {
   return q;
 }
 
-// Its order is that of the scores: NaN ranks as -1e30, -0 as +0, -Inf above 0. 0 is no expert's.
+// Its order is that of the scores, which are never -0 (no raw weight is): NaN ranks as -1e30, -Inf above 0. 0 is no expert's.
 __device__ __forceinline__ uint32_t key_of(float score) {
-  const uint32_t bits = __float_as_uint(score == score ? __fadd_rn(score, 0.0F) : -1e30F);
+  const uint32_t bits = __float_as_uint(score == score ? score : -1e30F);
   return bits ^ ((bits >> 31) != 0 ? 0xFFFFFFFFU : 0x80000000U);
 }
 
 // Lane j < k returns the id of slot j; `keys` are used up. No id repeats: a key that was taken becomes 0.
 template <int kKeys>
-__device__ __forceinline__ int choose(uint32_t (&keys)[kKeys], int top_k) {
+__device__ __forceinline__ int choose_by_rounds(uint32_t (&keys)[kKeys], int top_k) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int chosen = 0;
 #pragma unroll 1
@@ -80,6 +86,69 @@ __device__ __forceinline__ int choose(uint32_t (&keys)[kKeys], int top_k) {
   return chosen;
 }
 
+// Room for one row's choice: the lanes' largest keys, their second largest.
+struct ChoiceShared {
+  alignas(16) uint32_t largest[kWarp];
+  alignas(16) uint32_t second[kWarp];
+  int32_t chosen[kWarp];
+};
+
+// How many of the lanes' keys are larger.
+__device__ __forceinline__ int rank_among(const uint32_t (&keys)[kWarp], uint32_t own) {
+  int rank = 0;
+#pragma unroll
+  for (int i = 0; i < kWarp; i += 4) {
+    const uint4 k = *reinterpret_cast<const uint4*>(&keys[i]);
+    rank +=
+        ((k.x > own ? 1 : 0) + (k.y > own ? 1 : 0)) + ((k.z > own ? 1 : 0) + (k.w > own ? 1 : 0));
+  }
+  return rank;
+}
+
+// The same as choose_by_rounds() in less than half its time: the lanes' largest keys are ranked at once, with their second largest where
+// one of these is among the k best. Where a lane has three of those, or two keys are equal, rounds decide.
+template <int kKeys>
+__device__ __forceinline__ int choose(const uint32_t* row, int top_k, ChoiceShared& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  uint32_t keys[kKeys];
+  uint32_t largest = 0, second = 0, third = 0;
+#pragma unroll
+  for (int i = 0; i < kKeys; ++i) {
+    keys[i] = row[i * kWarp + lane];
+    const uint32_t below = min(keys[i], largest);
+    largest = max(keys[i], largest);
+    third = max(third, min(below, second));
+    second = max(below, second);
+  }
+  shared.largest[lane] = largest;
+  shared.second[lane] = second;
+  __syncwarp();
+  int rank = rank_among(shared.largest, largest), second_rank = top_k;
+  // No key below it is among the k best.
+  const uint32_t least = __reduce_min_sync(kWholeWarp, rank < top_k ? largest : 0xFFFFFFFFU);
+  if (__any_sync(kWholeWarp, second >= least)) {
+    rank += rank_among(shared.second, largest);
+    second_rank = rank_among(shared.largest, second) + rank_among(shared.second, second);
+  }
+  const auto take = [&](int at, uint32_t key) {
+    if (at >= top_k) return 0U;
+    int id = 0;
+#pragma unroll
+    for (int i = 0; i < kKeys; ++i) id = keys[i] == key ? i * kWarp + lane : id;
+    shared.chosen[at] = id;
+    return 1U << at;
+  };
+  const uint32_t taken = take(rank, largest) | take(second_rank, second);
+  // Equal keys take one place and leave the next ones empty; at the last place they are counted.
+  const bool has_all = __reduce_or_sync(kWholeWarp, taken) == (1U << top_k) - 1;
+  const int last = __popc(__ballot_sync(kWholeWarp, rank == top_k - 1)) +
+                   __popc(__ballot_sync(kWholeWarp, second_rank == top_k - 1));
+  if (!has_all || last != 1 || __any_sync(kWholeWarp, third >= least))
+    return choose_by_rounds(keys, top_k);
+  __syncwarp();
+  return lane < top_k ? shared.chosen[lane] : 0;
+}
+
 // Lane j < k has slot j's raw weight, the others 0: the slot's weight.
 __device__ __forceinline__ float weight_of(float raw, float scale) {
   float w[8];
@@ -93,50 +162,67 @@ __device__ __forceinline__ float weight_of(float raw, float scale) {
 
 }  // namespace dsv4
 
+// Of a block's rows.
+struct TopkShared {
+  static constexpr int kExperts = static_cast<int>(routing::kMaxExpertsDsv4);
+  float weights[kTopkRows][kExperts];  // raw
+  uint32_t keys[kTopkRows][kExperts];
+  dsv4::ChoiceShared choice[kTopkRows];
+};
+
 // Rows first ... first + kTopkRows - 1 of those that there are, by kTopkThreads threads; kKeys * 32 experts at least. Writes their
-// ids and weights; a __syncthreads() later the block may read them.
-template <int kKeys>
-__device__ __forceinline__ void topk_block(const TopkArgs& a, int64_t first, TopkShared& shared) {
+// ids and weights. Lane j < k of warp r returns the id of row first + r and slot j, others -1. `meanwhile()` is called while the
+// logits come; the block has met at a barrier since then.
+template <int kKeys, class Meanwhile>
+__device__ __forceinline__ int topk_block(const TopkArgs& a, int64_t first, TopkShared& shared,
+                                          const Meanwhile& meanwhile) {
+  constexpr int kWarps = kTopkThreads / kWarp, kTurns = kTopkRows * kKeys / kWarps;
   const int warp = static_cast<int>(threadIdx.x) / kWarp,
             lane = static_cast<int>(threadIdx.x) % kWarp;
   const auto experts = static_cast<int>(a.experts);
   const int rows = static_cast<int>(min(a.tokens - first, int64_t{kTopkRows}));
   const float* const logits = a.logits + first * experts;
-  const auto own = static_cast<int>(threadIdx.x);
+  unsigned images = 0;  // bit r: row r
+  if (a.bias_vl != nullptr)
+    images = __ballot_sync(kWholeWarp, lane < rows && routing::is_image(a, first + lane));
+  const auto row_of = [&](int turn) { return (turn * kWarps + warp) / kKeys; };
+  const auto expert_of = [&](int turn) { return (turn * kWarps + warp) % kKeys * kWarp + lane; };
+  float logit[kTurns], bias[kTurns];
 #pragma unroll
-  for (int row = 0; row < kTopkRows; ++row)
-    if (row < rows && own < experts) shared.weights[row][own] = logits[row * experts + own];
-  if (own < experts) {
-    shared.bias[0][own] = a.bias[own];
-    if (a.bias_vl != nullptr) shared.bias[1][own] = a.bias_vl[own];
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const int row = row_of(turn), expert = expert_of(turn);
+    const bool is_there = row < rows && expert < experts;
+    const bool is_image = (images >> row & 1) != 0;
+    logit[turn] = is_there ? logits[row * experts + expert] : 0.0F;
+    bias[turn] = is_there ? (is_image ? a.bias_vl : a.bias)[expert] : 0.0F;
   }
-  __shared__ bool images[kTopkRows];
-  if (own < kTopkRows) images[own] = own < rows && routing::is_image(a, first + own);
-  __syncthreads();
-#pragma unroll 1
-  for (int row = 0; row < rows; row += kScoredTogether) {
-    float w[kScoredTogether];  // rows beyond the last are nobody's
+  meanwhile();
 #pragma unroll
-    for (int i = 0; i < kScoredTogether; ++i) w[i] = dsv4::raw_weight(shared.weights[row + i][own]);
+  for (int next = 0; next < kTurns; next += kScoredTogether) {
+    if (row_of(next) >= rows) break;
+    float w[kScoredTogether];
+#pragma unroll
+    for (int i = 0; i < kScoredTogether; ++i)
+      if (next + i < kTurns) w[i] = dsv4::raw_weight(logit[next + i]);
 #pragma unroll
     for (int i = 0; i < kScoredTogether; ++i) {
-      const float score = __fadd_rn(w[i], shared.bias[images[row + i] ? 1 : 0][own]);
-      shared.weights[row + i][own] = w[i];
-      shared.keys[row + i][own] = own < experts ? dsv4::key_of(score) : 0U;
+      const int turn = next + i;
+      if (turn >= kTurns) break;
+      const int row = row_of(turn), expert = expert_of(turn);
+      shared.weights[row][expert] = w[i];
+      shared.keys[row][expert] = expert < experts ? dsv4::key_of(__fadd_rn(w[i], bias[turn])) : 0U;
     }
   }
   __syncthreads();
-  if (warp >= rows) return;
-  uint32_t keys[kKeys];
-#pragma unroll
-  for (int i = 0; i < kKeys; ++i) keys[i] = shared.keys[warp][i * kWarp + lane];
+  if (warp >= rows) return -1;
   const auto top_k = static_cast<int>(a.router.top_k);
-  const int id = dsv4::choose(keys, top_k);
+  const int id = dsv4::choose<kKeys>(shared.keys[warp], top_k, shared.choice[warp]);
   const float raw = lane < top_k ? shared.weights[warp][id] : 0.0F;
   const float weight = dsv4::weight_of(raw, a.router.scale);
-  if (lane >= top_k) return;
+  if (lane >= top_k) return -1;
   a.topk_ids[(first + warp) * top_k + lane] = id;
   a.topk_weights[(first + warp) * top_k + lane] = weight;
+  return id;
 }
 
 }  // namespace octet::cuda

@@ -160,15 +160,21 @@ Result<Selection> select_or_refuse(const Problem& problem) {
 
 void ReasonCounts::add(const Selection& selection) {
   if (selection.kernel != nullptr) ++taken_[selection.kernel->name];
-  for (const Refusal& r : selection.refused) ++refused_[{r.kernel->name, r.why}];
+  for (const Refusal& r : selection.refused) ++refused_[r.why][r.kernel->name];
 }
 
 std::vector<std::string> ReasonCounts::lines() const {
   const auto layers = [](int64_t n) { return fmt::format("{} layer{}", n, n == 1 ? "" : "s"); };
   std::vector<std::string> lines;
   for (const auto& [name, n] : taken_) lines.push_back(fmt::format("{}: {}", name, layers(n)));
-  for (const auto& [key, n] : refused_) {
-    lines.push_back(fmt::format("{}: no, {}: {}", key.first, layers(n), key.second));
+  for (const auto& [why, kernels] : refused_) {
+    std::map<int64_t, std::vector<std::string_view>> by_layers;
+    for (const auto& [name, n] : kernels) by_layers[n].push_back(name);
+    for (const auto& [n, names] : by_layers) {
+      const std::string which =
+          names.size() == 1 ? std::string(names[0]) : fmt::format("{} kernels", names.size());
+      lines.push_back(fmt::format("no, {}: {} ({})", layers(n), why, which));
+    }
   }
   return lines;
 }

@@ -74,7 +74,8 @@ Selection select(const Problem& problem);
 // The same as a failure if there is none: kUnsupported with every candidate's reason.
 Result<Selection> select_or_refuse(const Problem& problem);
 
-// Reasons counted over the layers of a model: "experts_bf16_mxfp4_avx2: 40 layers", "...: no, 40 layers: reason".
+// Reasons counted over the layers of a model: "experts_bf16_mxfp4_avx2: 40 layers", then a line for each reason why a kernel
+// was not taken: "no, 40 layers: reason (3 kernels)", with the kernel's name where it is one.
 class ReasonCounts {
  public:
   void add(const Selection& selection);
@@ -82,7 +83,7 @@ class ReasonCounts {
 
  private:
   std::map<std::string_view, int64_t> taken_;
-  std::map<std::pair<std::string_view, std::string>, int64_t> refused_;
+  std::map<std::string, std::map<std::string_view, int64_t>> refused_;  // why, kernel: layers
 };
 
 // The table of kernels in Markdown, for the README and `octet list --markdown`.

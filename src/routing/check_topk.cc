@@ -54,8 +54,9 @@ Status check_tensors(const TopkArgs& a) {
     return invalid_argument(
         fmt::format("table: missing, want I32 [vocab, {}] for hash", a.router.top_k));
   if ((images || kind == RouterKind::kHash) && a.tokens > 0 && a.input_ids.data == nullptr) {
-    return invalid_argument(fmt::format("input_ids: missing, want [{}] with {}", a.tokens,
-                                        images ? "bias_vl" : "a table of ids"));
+    return invalid_argument(fmt::format(
+        "input_ids: missing, want [{}] with {}", a.tokens,
+        images ? "bias_vl (image_sentinel_lo 0: no row is an image)" : "a table of ids"));
   }
   return {};
 }

@@ -75,7 +75,7 @@ TEST(CheckTopk, NamesAMissingTensor) {
                       a.input_ids = {};
                       a.bias_vl = a.bias;
                     }),
-            "input_ids: missing, want [2] with bias_vl");
+            "input_ids: missing, want [2] with bias_vl (image_sentinel_lo 0: no row is an image)");
   EXPECT_EQ(refusal(RouterKind::kHash, [](TopkArgs& a) { a.table = nullptr; }),
             "table: missing, want I32 [vocab, 6] for hash");
 }

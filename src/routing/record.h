@@ -10,23 +10,36 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/op_args.h"
 #include "core/shape.h"
 
 namespace octet::routing {
 
+// Kernels count in int32_t: these say so, f<int32_t>(...).
+template <class Int>
+using Same = std::type_identity_t<Int>;
+
 // The most tiles any routing of T * k slots over E experts needs.
-constexpr int64_t max_tiles(int64_t tokens, int64_t top_k, int64_t experts, int64_t tile) {
-  const int64_t slots = tokens * top_k;
-  const int64_t filled = experts < slots ? experts : slots;
+template <class Int = int64_t>
+constexpr Int max_tiles(Same<Int> tokens, Same<Int> top_k, Same<Int> experts, Same<Int> tile) {
+  const Int slots = tokens * top_k;
+  const Int filled = experts < slots ? experts : slots;
   return filled + (slots - filled) / tile;
 }
-constexpr int64_t max_ctas(int64_t tokens, int64_t top_k, int64_t experts) {
-  return max_tiles(tokens, top_k, experts, kTileRows);
+template <class Int = int64_t>
+constexpr Int max_ctas(Same<Int> tokens, Same<Int> top_k, Same<Int> experts) {
+  return max_tiles<Int>(tokens, top_k, experts, static_cast<Int>(kTileRows));
 }
-constexpr int64_t cta_words(int64_t ctas) { return round_up(ctas, 4); }
-constexpr int64_t record_words(int64_t ctas) { return 4 + 2 * cta_words(ctas) + kTileRows * ctas; }
+template <class Int = int64_t>
+constexpr Int cta_words(Same<Int> ctas) {
+  return (ctas + 3) / 4 * 4;
+}
+template <class Int = int64_t>
+constexpr Int record_words(Same<Int> ctas) {
+  return 4 + 2 * cta_words<Int>(ctas) + static_cast<Int>(kTileRows) * ctas;
+}
 constexpr int64_t kRouteMaxExperts = 512;
 
 // A record taken apart; pointers into it.

@@ -60,6 +60,17 @@ ExpertsWorkspace experts_workspace(const cuda::ExpertGemmArgs& args) {
   return w;
 }
 
+HandOver hand_over_of(const ExpertsArgs& args) {
+  const cuda::ExpertGemmArgs& g = args.gemm;
+  auto* const workspace = static_cast<uint8_t*>(g.workspace);
+  const ExpertsWorkspace at = experts_workspace(g);
+  return {.tickets = reinterpret_cast<uint32_t*>(workspace + ExpertsWorkspace::kTicketsAt),
+          .h = workspace + at.h_at,
+          .rows = args.y == nullptr ? nullptr : reinterpret_cast<uint8_t*>(g.rows),
+          .h_bytes = at.h_bytes,
+          .rows_bytes = g.tokens * g.top_k * g.hidden * 2};
+}
+
 Status check_experts(const ExpertsArgs& all) {
   const cuda::ExpertGemmArgs& args = all.gemm;
   const cuda::StreamWeights& w = args.weights;
@@ -93,7 +104,6 @@ int experts_ctas() {
 Status launch_make_ready(const ExpertsArgs& args, cudaStream_t stream) {
   const cuda::ExpertGemmArgs& g = args.gemm;
   auto* const workspace = static_cast<uint8_t*>(g.workspace);
-  const ExpertsWorkspace at = experts_workspace(g);
   const MakeReadyArgs a{
       .x_quant = g.x_quant,
       .x_scale = g.x_scale,
@@ -101,12 +111,7 @@ Status launch_make_ready(const ExpertsArgs& args, cudaStream_t stream) {
       .tokens = static_cast<int>(g.tokens),
       .hidden = static_cast<int>(g.hidden),
       .padded = ActivationRecord::count(static_cast<int>(g.hidden)) * ActivationRecord::kWidth,
-      .hand_over = {
-          .tickets = reinterpret_cast<uint32_t*>(workspace + ExpertsWorkspace::kTicketsAt),
-          .h = workspace + at.h_at,
-          .rows = args.y == nullptr ? nullptr : reinterpret_cast<uint8_t*>(g.rows),
-          .h_bytes = at.h_bytes,
-          .rows_bytes = g.tokens * g.top_k * g.hidden * 2}};
+      .hand_over = hand_over_of(args)};
   return launch("make_ready", make_ready_kernel, kBlocks, kThreads, 0, a, stream);
 }
 

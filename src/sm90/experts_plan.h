@@ -44,18 +44,18 @@ inline StageShape stage_shape(const layouts::StreamMatrix& m) {
 
 struct ExpertsPlan {
   static constexpr int kWarpgroups = 4, kSlots = 6;
-  static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 4;
+  static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 3;
   static constexpr int kLoaderWarp = kComputeWarps;
   static constexpr int kComputeThreads = kComputeWarps * 32;
   static constexpr int kThreads = kComputeThreads + 32 + kAuxWarps * 32;
   static constexpr int kMostBuffers = kSlots + 4;
-  static constexpr int kMostHSlots = 8;
+  static constexpr int kMostHSlots = 6;
 
   StageShape w13, w2;
   int parts;    // sums that a unit's warpgroups leave
   int buffers;  // of `parts` sums
   int rows;     // of a record of x: T padded
-  int h_slots;  // room for h_tile_bytes() each; 1, 2, 4 or 8, so that a slot is always the same aux warp's
+  int h_slots;  // room for h_tile_bytes() each; 6, or at most kAuxWarps: a slot is always the same aux warp's
   int chunk;  // units of w2 that are handed out at a time, at most kWarpgroups; 0: by how many there are
 
   // Where a CTA gets many units, two at a time halve what is asked for h and tickets.
@@ -92,7 +92,8 @@ inline ExpertsPlan experts_plan(const cuda::ExpertGemmArgs& args, int most_bytes
   // Units of several stages are handed out for all warpgroups at once, so that each has a stage to compute.
   p.chunk = p.w2.num_stages > 1 ? ExpertsPlan::kWarpgroups : 0;
   p.h_slots = ExpertsPlan::kMostHSlots;
-  while (p.h_slots > 1 && p.dynamic_bytes() > most_bytes) p.h_slots /= 2;
+  while (p.h_slots > 1 && p.dynamic_bytes() > most_bytes)
+    p.h_slots = p.h_slots > ExpertsPlan::kAuxWarps ? ExpertsPlan::kAuxWarps : p.h_slots - 1;
   return p;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/shape.h"
 #include "sm90/activation_record.h"
+#include "sm90/experts_mxfp8.h"
 #include "sm90/ptx/relaxed.cuh"
 
 namespace octet::sm90 {
@@ -26,6 +27,7 @@ struct HandOver {
   uint8_t *h, *rows;  // rows null: y is not wanted
   int64_t h_bytes, rows_bytes;
 };
+HandOver hand_over_of(const ExpertsArgs& args);
 // Part `thread` of `threads`.
 __device__ __forceinline__ void clear_hand_over(const HandOver& c, int64_t thread,
                                                 int64_t threads) {

@@ -14,6 +14,7 @@
 #include "core/executor.h"
 #include "cpu/ops.h"
 #include "cuda/front.h"
+#include "cuda/topk_dsv4.cuh"
 #include "formats/bf16.h"
 #include "layouts/scale_layout.h"
 #include "on_device.h"
@@ -83,6 +84,19 @@ TEST(Front, QuantizesAsTheCpu) {
       }
     }
   }
+}
+
+__global__ void compare_logs(uint32_t* differences) {
+  const float v = __uint_as_float(0x3F800000U + blockIdx.x * blockDim.x + threadIdx.x);
+  if (__float_as_uint(dsv4::log_of(v)) != __float_as_uint(logf(v))) atomicAdd(differences, 1U);
+}
+
+// Every number from 1 to 2^30: the sums that a softplus takes.
+TEST(Front, LogIsCudasLogf) {
+  const OnDevice<uint32_t> differences(std::vector<uint32_t>{0});
+  compare_logs<<<(30U << 23) / 1024, 1024>>>(differences.get());
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(differences.back()[0], 0U);
 }
 
 template <class Id>
