@@ -48,7 +48,7 @@ struct RecordView {
   const int32_t* expert;  // [tiles]
   const int32_t* limit;   // [tiles]
   const int32_t* token;   // [8 * ctas]
-  RecordView(const int32_t* record, int64_t ctas)
+  constexpr RecordView(const int32_t* record, int64_t ctas)
       : num_tiles(record[1]),
         expert(record + 4),
         limit(record + 4 + cta_words(ctas)),

@@ -67,10 +67,8 @@ __device__ __forceinline__ void unpack(float (&to)[8], const uint4& v) {
   }
 }
 
-// cuda/finalize_bf16.cu's arithmetic on rows as they come: y of this CTA's part of the tokens' columns, eight at a time. is_warm_up: once
-// without rows and y.
-__device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Shared& s, int thread,
-                                         bool is_warm_up) {
+// cuda/finalize_bf16.cu's arithmetic on rows as they come: y of this CTA's part of the tokens' columns, eight at a time.
+__device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Shared& s, int thread) {
   constexpr int kMostK = 8;
   const int of_a_row = a.hidden / 8, count = a.tokens * of_a_row;
   const auto grid = static_cast<int>(gridDim.x), cta = static_cast<int>(blockIdx.x);
@@ -82,7 +80,7 @@ __device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Share
     int row[kMostK];
 #pragma unroll
     for (int j = 0; j < kMostK; ++j) {
-      row[j] = j < a.top_k && !is_warm_up ? s.slot_row[token * a.top_k + j] : -1;
+      row[j] = j < a.top_k ? s.slot_row[token * a.top_k + j] : -1;
       missing |= row[j] >= 0 ? 1U << j : 0U;
     }
     const unsigned all = missing;
@@ -110,7 +108,7 @@ __device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Share
 #pragma unroll
       for (int c = 0; c < 8; ++c) acc[c] = fmaf(weight[j], r[c], acc[c]);
     }
-    if (a.shared != nullptr && !is_warm_up) {
+    if (a.shared != nullptr) {
       float r[8];
       unpack(r, *reinterpret_cast<const uint4*>(a.shared + int64_t{token} * a.hidden + column));
 #pragma unroll
@@ -123,7 +121,6 @@ __device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Share
     auto* const pairs = reinterpret_cast<__nv_bfloat162*>(&out);
 #pragma unroll
     for (int c = 0; c < 4; ++c) pairs[c] = __floats2bfloat162_rn(acc[2 * c], acc[2 * c + 1]);
-    if (is_warm_up) return;
     *reinterpret_cast<uint4*>(a.y + int64_t{token} * a.hidden + column) = out;
   }
 }

@@ -20,6 +20,7 @@ __device__ __forceinline__ void init_shared(Shared& s, int lane) {
   }
   if (lane < ExpertsPlan::kMostHSlots) ptx::init_barrier(s.h_empty[lane], 4 * Shared::kHReaders);
   if (lane == 0) {
+    ptx::init_barrier(s.record_full, 1);
     ptx::init_barrier(s.x_full, 1);
     ptx::init_barrier(s.rows_done, ExpertsPlan::kComputeWarps);
   }
@@ -31,17 +32,24 @@ __device__ __forceinline__ void init_shared(Shared& s, int lane) {
   __syncwarp();
 }
 
-// All lanes: the activations in pieces, CTAs beginning with different ones, since the same lines for all CTAs come one after the other.
-__device__ __forceinline__ void load_x(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
-                                       int lane) {
+// All lanes: the record, and the activations in pieces, CTAs beginning with different ones, since the same lines for all CTAs come one
+// after the other. For the same reason copies and not loads: those of 16 warps of all CTAs took thousands of cycles.
+__device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Shared& s,
+                                                  const Rings& rings, int lane) {
   constexpr int kPieces = 16;
+  const uint64_t policy = ptx::evict_normal();
   const int bytes = a.plan.x_bytes(), piece = (bytes / kPieces + 127) / 128 * 128;
-  if (lane == 0) ptx::arrive_expecting(s.x_full, static_cast<uint32_t>(bytes));
+  if (lane == 0) {
+    const auto record_bytes = static_cast<uint32_t>(routing::record_words(a.most_tiles) * 4);
+    ptx::arrive_expecting(s.record_full, record_bytes);
+    ptx::bulk_copy(s.record, a.record, record_bytes, s.record_full, policy);
+    ptx::arrive_expecting(s.x_full, static_cast<uint32_t>(bytes));
+  }
   __syncwarp();
   const int at = (lane + static_cast<int>(blockIdx.x)) % kPieces * piece;
   if (lane >= kPieces || at >= bytes) return;
   ptx::bulk_copy(rings.x + at, a.x + at, static_cast<uint32_t>(min(piece, bytes - at)), s.x_full,
-                 ptx::evict_normal());
+                 policy);
 }
 
 // Lane 0's place in the ring and among the warpgroups.
@@ -64,7 +72,7 @@ struct Loader {
     is_warm_up = false;
   }
 
-  // Stage `d` for warpgroup `group`: `bytes` from `from`, none for the word that there is no more.
+  // Stage `d` for warpgroup `group`, taken modulo their number: `bytes` from `from`, none for the word that there is no more.
   __device__ __forceinline__ void issue(int group, Stage d, const uint8_t* from, uint32_t bytes) {
     group %= ExpertsPlan::kWarpgroups;
     const uint32_t turn = (turns >> (8 * group)) & 0xFF;
@@ -72,83 +80,103 @@ struct Loader {
     if (!is_warm_up) ptx::wait(s.empty[slot], parity);
     d.slot = static_cast<uint8_t>(slot);
     s.stage[group][turn] = d;
-    if (is_warm_up) return;
-    if (bytes != 0) {
-      ptx::arrive_expecting(full, bytes);
-      ptx::bulk_copy(rings.stages + slot * a.plan.slot_bytes(), from, bytes, full, policy);
-    } else {
-      ptx::arrive(full);
+    if (!is_warm_up) {
+      if (bytes != 0) {
+        ptx::arrive_expecting(full, bytes);
+        ptx::bulk_copy(rings.stages + slot * a.plan.slot_bytes(), from, bytes, full, policy);
+      } else {
+        ptx::arrive(full);
+      }
     }
     turns += (turn + 1 < ExpertsPlan::kSlots ? 1U : 0U - turn) << (8 * group);
-    if (++slot < ExpertsPlan::kSlots) return;
-    slot = 0;
-    parity ^= 1;
+    const bool wraps = slot + 1 == ExpertsPlan::kSlots;
+    slot = wraps ? 0 : slot + 1;
+    parity ^= wraps ? 1U : 0U;
   }
 
-  // Until all stages but the last `most` have been read. A CTA that has nothing to do yet must not take what others could begin with.
+  // Until all stages but the last `most` have been read.
   __device__ __forceinline__ void wait_for_all_but(int most) {
-    const int ahead = slot + ExpertsPlan::kSlots - most;
-    ptx::wait(s.empty[ahead % ExpertsPlan::kSlots],
-              ahead < ExpertsPlan::kSlots ? parity : parity ^ 1);
+    const int ahead = slot + ExpertsPlan::kSlots - 1 - most;
+    const bool wraps = ahead >= ExpertsPlan::kSlots;
+    ptx::wait(s.empty[wraps ? ahead - ExpertsPlan::kSlots : ahead], wraps ? parity ^ 1 : parity);
   }
 
   __device__ __forceinline__ int take() const {
     return is_warm_up ? 0 : static_cast<int>(atomicAdd(a.tickets, 1U));
   }
 
-  // Leaves go to the warpgroups in turn. A ticket is asked for before the last copy, so that the answer comes as that one goes.
+  // Leaves go to the warpgroups in turn.
   __device__ __forceinline__ void bring_up(const Work& w, int& next) {
     const StageShape& m = a.plan.w13;
     const uint8_t* from = a.weights + s.experts[w.tile] * a.expert_bytes + w.first * m.unit_bytes;
-    for (int stage = 0; stage < m.num_stages; ++stage) {
-      if (stage == m.num_stages - 1) next = take();
-      const int leaf = stage / m.leaves.stages_a_leaf;
-      const bool ends_leaf = (stage + 1) % m.leaves.stages_a_leaf == 0 || stage + 1 == m.num_stages;
-      const auto bytes = static_cast<uint32_t>(m.pairs_in(stage) * 4 * StageShape::kRecordBytes);
-      issue(next_group + leaf,
-            {.kind = Work::Kind::kUp,
-             .slot = 0,
-             .ends_leaf = ends_leaf,
-             .ends_share = ends_leaf && leaf + ExpertsPlan::kWarpgroups >= m.leaves.count,
-             .leaf = static_cast<uint8_t>(leaf),
-             .buffer = static_cast<uint8_t>(buffer),
-             .weight = 0,
-             .index = static_cast<uint16_t>(stage),
-             .tile = w.tile,
-             .unit = w.first,
-             .visit = 0},
-            from, bytes);
+    Stage d{.kind = Work::Kind::kUp,
+            .flags = 0,
+            .slot = 0,
+            .leaf = 0,
+            .buffer = static_cast<uint8_t>(buffer),
+            .weight = 0,
+            .index = 0,
+            .tile = static_cast<uint16_t>(w.tile),
+            .unit = static_cast<uint16_t>(w.first),
+            .visit = 0};
+    for (int stage = 0, left = m.leaves.stages_a_leaf, pairs = m.pairs; stage < m.num_stages;
+         ++stage) {
+      const bool is_last = stage + 1 == m.num_stages, ends_leaf = --left == 0 || is_last;
+      if (is_last) next = take();
+      const bool ends_share = ends_leaf && d.leaf + ExpertsPlan::kWarpgroups >= m.leaves.count;
+      d.flags = static_cast<uint8_t>((ends_leaf ? Stage::kEndsLeaf : 0) |
+                                     (ends_share ? Stage::kEndsShare : 0));
+      d.index = static_cast<uint16_t>(stage);
+      const auto bytes =
+          static_cast<uint32_t>(min(pairs, m.stage_pairs) * 4 * StageShape::kRecordBytes);
+      issue(next_group, d, from, bytes);
       from += bytes;
+      pairs -= m.stage_pairs;
+      if (!ends_leaf) continue;
+      left = m.leaves.stages_a_leaf;
+      ++d.leaf;
+      ++next_group;
     }
-    next_group += m.leaves.count;
     buffer = buffer + 1 == a.plan.buffers ? 0 : buffer + 1;
   }
 
   // Units of a chunk go to the warpgroups in turn, each with all of its stages.
-  __device__ __forceinline__ void bring_down(const Work& w, int& next) {
-    next = take();
+  __device__ __forceinline__ void bring_down(const Work& w) {
     const StageShape& m = a.plan.w2;
     announce(w.tile);
-    const uint8_t* matrix = a.weights + s.experts[w.tile] * a.expert_bytes + a.w2_offset;
-    for (int stage = 0; stage < m.num_stages; ++stage) {
+    const uint8_t* from =
+        a.weights + s.experts[w.tile] * a.expert_bytes + a.w2_offset + w.first * m.unit_bytes;
+    Stage d{.kind = Work::Kind::kDown,
+            .flags = 0,
+            .slot = 0,
+            .leaf = 0,
+            .buffer = 0,
+            .weight = static_cast<uint8_t>(w.count == 1   ? Shared::kHReaders
+                                           : w.count == 2 ? Shared::kHReaders / 2
+                                           : w.count == 3 ? Shared::kHReaders / 3
+                                                          : Shared::kHReaders / 4),
+            .index = 0,
+            .tile = static_cast<uint16_t>(w.tile),
+            .unit = 0,
+            .visit = visit};
+    for (int stage = 0, left = m.leaves.stages_a_leaf, pairs = m.pairs; stage < m.num_stages;
+         ++stage) {
+      const bool is_last = stage + 1 == m.num_stages, ends_leaf = --left == 0 || is_last;
+      d.flags = static_cast<uint8_t>((ends_leaf ? Stage::kEndsLeaf : 0) |
+                                     (is_last ? Stage::kEndsShare : 0));
+      d.index = static_cast<uint16_t>(stage);
+      const uint8_t* at = from;
       for (int i = 0; i < w.count; ++i) {
-        const int unit = w.first + i, strips = m.strips_in(unit);
-        issue(next_group + i,
-              {.kind = Work::Kind::kDown,
-               .slot = 0,
-               .ends_leaf = (stage + 1) % m.leaves.stages_a_leaf == 0 || stage + 1 == m.num_stages,
-               .ends_share = stage + 1 == m.num_stages,
-               .leaf = static_cast<uint8_t>(stage / m.leaves.stages_a_leaf),
-               .buffer = 0,
-               .weight = static_cast<uint8_t>(Shared::kHReaders / w.count),
-               .index = static_cast<uint16_t>(stage),
-               .tile = w.tile,
-               .unit = unit,
-               .visit = visit},
-              matrix + unit * m.unit_bytes +
-                  stage * (strips * m.stage_pairs * StageShape::kRecordBytes),
-              static_cast<uint32_t>(strips * m.pairs_in(stage) * StageShape::kRecordBytes));
+        const int strips = m.strips_in(w.first + i), record = strips * StageShape::kRecordBytes;
+        d.unit = static_cast<uint16_t>(w.first + i);
+        issue(next_group + i, d, at + stage * (record * m.stage_pairs),
+              static_cast<uint32_t>(record * min(pairs, m.stage_pairs)));
+        at += m.unit_bytes;
       }
+      pairs -= m.stage_pairs;
+      if (!ends_leaf) continue;
+      left = m.leaves.stages_a_leaf;
+      ++d.leaf;
     }
     next_group += w.count;
     ++visit;
@@ -161,59 +189,74 @@ struct Loader {
   __device__ __forceinline__ void end() {
     for (int i = 0; i < ExpertsPlan::kAuxWarps; ++i, ++visit) announce(-1);
     for (int group = 0; group < ExpertsPlan::kWarpgroups; ++group)
-      issue(group,
-            {.kind = Work::Kind::kNone,
-             .slot = 0,
-             .ends_leaf = false,
-             .ends_share = false,
-             .leaf = 0,
-             .buffer = 0,
-             .weight = 0,
-             .index = 0,
-             .tile = 0,
-             .unit = 0,
-             .visit = 0},
-            nullptr, 0);
+      issue(group, Stage{.kind = Work::Kind::kNone}, nullptr, 0);
   }
 };
 
-// All lanes. Each kind of work once for nothing before the wait, as in multiply().
+// The tickets of a CTA. Of the first matrices one is asked for before the last copy of the one before: it comes as that goes, and nobody holds
+// two while others have none. Of the second ones three are under way, or, where there are few for each CTA, none before those in
+// hand have been read.
+struct Tickets {
+  int next = 0, second = 0, third = 0;
+  bool are_three = false;
+
+  __device__ __forceinline__ void after_down(Loader& loader, int units_a_cta) {
+    if (units_a_cta <= ExpertsPlan::kFewUnits) {
+      if (!loader.is_warm_up)
+        loader.wait_for_all_but(max(0, units_a_cta - ExpertsPlan::kWarpgroups));
+      next = loader.take();
+      return;
+    }
+    if (!are_three) {
+      next = loader.take();
+      second = loader.take();
+      are_three = true;
+    } else {
+      next = second;
+      second = third;
+    }
+    third = loader.take();
+  }
+};
+
+// All lanes. Each kind of work once for nothing before the wait: code that a launch meets for the first time comes slowly.
 __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                      int lane) {
   Loader loader{a, s, rings};
   Work w{Work::Kind::kUp, 0, 0, 1};
-  int next = 0, tiles = 0, chunk = 1, most = 0;
-  const auto grid = static_cast<int>(gridDim.x);
+  Tickets tickets;
+  WorkOrder order(0, 1, 1, 1);
+  int units_a_cta = 0;
 #pragma unroll 1
   for (int step = -3;; ++step) {
     if (step == -1) {
       cuda::wait_for_previous();
       cuda::let_next_begin();
       loader.begin();
-      next = lane == 0 ? loader.take() : 0;
-      tiles = num_tiles(a.record);
-      const int expert[2] = {record_word(a.record, 4 + min(lane, a.most_tiles - 1)),
-                             record_word(a.record, 4 + min(lane + cuda::kWarp, a.most_tiles - 1))};
-      load_x(a, s, rings, lane);
+      tickets = {};
+      tickets.next = lane == 0 ? loader.take() : 0;
+      const int tiles = __ldcg(a.record + 1);
+      const int expert[2] = {__ldcg(a.record + 4 + min(lane, a.most_tiles - 1)),
+                             __ldcg(a.record + 4 + min(lane + cuda::kWarp, a.most_tiles - 1))};
+      load_record_and_x(a, s, rings, lane);
       s.experts[lane] = expert[0];
       s.experts[lane + cuda::kWarp] = expert[1];
       __syncwarp();
-      ptx::arrive_threads(kBarriersReady, ExpertsPlan::kThreads);
-      const int units = tiles * a.plan.w2.units();
-      chunk = a.plan.chunk_of(units, grid);
-      most = max(1, min((units + grid - 1) / grid, ExpertsPlan::kSlots));
+      const auto grid = static_cast<int>(gridDim.x);
+      units_a_cta = (tiles * a.plan.w2.units() + grid - 1) / grid;
+      order = WorkOrder(tiles, a.plan.w13.units(), a.plan.w2.units(), a.plan.chunk_of(units_a_cta));
     }
     if (lane != 0) {
       if (step < -1) continue;
       return;
     }
-    if (step >= -1) w = work_of(next, tiles, a.plan.w13.units(), a.plan.w2.units(), chunk);
+    if (step >= -1) w = order[tickets.next];
     if (w.kind == Work::Kind::kNone) break;
     if (w.kind == Work::Kind::kUp) {
-      loader.bring_up(w, next);
+      loader.bring_up(w, tickets.next);
     } else {
-      if (!loader.is_warm_up && most < ExpertsPlan::kSlots) loader.wait_for_all_but(most);
-      loader.bring_down(w, next);
+      loader.bring_down(w);
+      tickets.after_down(loader, units_a_cta);
     }
     if (step == -3) w.kind = Work::Kind::kDown;
   }

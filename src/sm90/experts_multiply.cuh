@@ -118,12 +118,10 @@ __device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Sha
                      make_uint2(first, second));
 }
 
-// kUpPairs, kDownPairs: of whole stages. kOneLeaf: a unit of the second matrices is one leaf. begin() waits for the kernel before and what
-// this one needs of it. Before that both kinds of products are made once from unwritten memory, for nothing: code that a
-// launch meets for the first time comes slowly.
-template <int kUpPairs, int kDownPairs, bool kOneLeaf, bool kAnyScale, class Begin>
+// kUpPairs, kDownPairs: of whole stages. kOneLeaf: a unit of the second matrices is one leaf.
+template <int kUpPairs, int kDownPairs, bool kOneLeaf, bool kAnyScale>
 __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
-                                         int warp, int lane, const Begin& begin) {
+                                         int warp, int lane) {
   const int group = warp / 4, quarter = warp % 4;
   Turn<ExpertsPlan::kSlots> turn;
   constexpr int kSums = kOneLeaf ? 1 : kPartials;
@@ -135,14 +133,10 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
   };
   clear();
 #pragma unroll 1
-  for (int step = -2;; ++step) {
-    const bool is_warm_up = step < 0;
-    Stage d{.kind = step == -2 ? Work::Kind::kUp : Work::Kind::kDown};
-    if (!is_warm_up) {
-      ptx::wait(s.full[group][turn.slot], turn.parity);
-      d = s.stage[group][turn.slot];
-      turn.advance();
-    }
+  while (true) {
+    ptx::wait(s.full[group][turn.slot], turn.parity);
+    const Stage d = s.stage[group][turn.slot];
+    turn.advance();
     if (d.kind == Work::Kind::kNone) break;
     const uint8_t* weights = rings.stages + d.slot * a.plan.slot_bytes();
     if (d.kind == Work::Kind::kUp) {
@@ -153,11 +147,10 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
                         static_cast<int>(ActivationRecord::bytes(a.plan.rows)),
           a.plan.rows, pairs, lane);
     } else {
-      if (!is_warm_up)
-        ptx::wait(s.h_full[d.visit % Shared::kVisits],
-                  static_cast<uint32_t>(d.visit / Shared::kVisits) & 1U);
+      ptx::wait(s.h_full[d.visit % Shared::kVisits],
+                static_cast<uint32_t>(d.visit / Shared::kVisits) & 1U);
       const int pairs = a.plan.w2.pairs_in(d.index);
-      const int rows = is_warm_up ? 2 : ActivationRecord::padded_rows(rows_of(s.tiles[d.tile]));
+      const int rows = ActivationRecord::padded_rows(rows_of(s.tiles[d.tile]));
       const uint8_t* h =
           rings.h + d.visit % a.plan.h_slots * ExpertsPlan::with_slack(a.plan.h_tile_bytes());
       add_stage<kDownPairs, kAnyScale>(
@@ -165,15 +158,9 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
           h + d.index * a.plan.w2.stage_pairs * static_cast<int>(ActivationRecord::bytes(rows)),
           rows, pairs, lane);
     }
-    if (is_warm_up) {
-#pragma unroll
-      for (float& v : acc) v = 0.0F;
-      if (step == -1) begin();
-      continue;
-    }
     __syncwarp();
     if (lane == 0) ptx::arrive(s.empty[d.slot]);
-    if (!d.ends_leaf) continue;
+    if ((d.flags & Stage::kEndsLeaf) == 0) continue;
     const int j = kOneLeaf || d.kind == Work::Kind::kUp ? 0 : d.leaf % kPartials;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
@@ -183,7 +170,7 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
     }
 #pragma unroll
     for (float& v : acc) v = 0.0F;
-    if (!d.ends_share) continue;
+    if ((d.flags & Stage::kEndsShare) == 0) continue;
     if (d.kind == Work::Kind::kUp) {  // all leaves of a share are the same p[j] of work.h
       rings.parts[(d.buffer * a.plan.parts + d.leaf % kPartials) * 128 + quarter * 32 + lane] =
           make_float4(p[0][0], p[0][1], p[0][2], p[0][3]);

@@ -8,6 +8,7 @@
 //
 // Shapes, alignment, errors: experts_mxfp8.h. Order of work and sums: work.h. Rounding: stage.cuh (products), swiglu_mxfp8.cuh, one to bf16 a
 // row. Truth: reference::layer. Hand-over: experts_shared.cuh. Why it cannot hang, what was tried: docs/kernels/gemm_mxfp8.md.
+
 #include "sm90/experts_aux.cuh"
 #include "sm90/experts_load.cuh"
 #include "sm90/experts_multiply.cuh"
@@ -19,28 +20,27 @@ namespace {
 
 constexpr const char* kName = "experts_mxfp8_mxfp4_sm90";
 
-// slots[padded row] = its first slot, and slot_row. A row that an id has twice has one token's slots.
-__device__ __forceinline__ void read_slots(const ExpertsKernelArgs& a, Shared& s, int thread) {
-  if (thread >= a.tokens * a.top_k) return;
-  const int row = __ldcg(a.permuted + thread);
-  int first = thread;
-  for (int i = thread - thread % a.top_k; i < thread; ++i)
-    if (first == thread && __ldcg(a.permuted + i) == row) first = i;
-  if (row >= 0 && first == thread) s.slots[row] = static_cast<uint8_t>(thread);
-  s.slot_row[thread] = static_cast<int8_t>(row < 0 ? -1 : first);
-  if (blockIdx.x == 0) a.slot_row[thread] = s.slot_row[thread];
-}
-
-// By the compute and the aux threads.
+// By the compute and the aux threads; thread 8 t + j of the first two warps has slot j of token t.
 __device__ __forceinline__ void read_routing(const ExpertsKernelArgs& a, Shared& s, int thread) {
+  const int token = thread / 8, j = thread % 8, slot = token * a.top_k + j;
+  const bool is_slot = token < a.tokens && j < a.top_k;
+  const int row = is_slot ? __ldcg(a.permuted + slot) : -1;
+  ptx::wait(s.record_full, 0);
   if (thread < ExpertsPlan::kComputeThreads) {
-    read_tiles(s.tiles, a.record, a.most_tiles, thread, ExpertsPlan::kComputeThreads);
-    read_slots(a, s, thread);
+    read_tiles(s.tiles, s.record, a.most_tiles, thread, ExpertsPlan::kComputeThreads);
   } else {
     for (int i = thread - ExpertsPlan::kComputeThreads; i < a.most_tiles;
          i += ExpertsPlan::kAuxWarps * cuda::kWarp)
-      s.limits[i] =
-          a.limit != nullptr ? __ldg(a.limit + record_word(a.record, 4 + i)) : Swiglu{}.limit;
+      s.limits[i] = a.limit != nullptr ? __ldg(a.limit + s.record[4 + i]) : Swiglu{}.limit;
+  }
+  if (thread < kMostTokens * 8) {
+    // An id that a token has twice has one row, in its first slot.
+    const uint32_t same = __match_any_sync(cuda::kWholeWarp, is_slot ? row : -2 - thread) &
+                          0xFFU << (thread % cuda::kWarp / 8 * 8);
+    const int first = slot - j + (__ffs(static_cast<int>(same)) - 1) % 8;
+    if (row >= 0 && first == slot) s.slots[row] = static_cast<uint8_t>(slot);
+    if (is_slot) s.slot_row[slot] = static_cast<int8_t>(row < 0 ? -1 : first);
+    if (is_slot && blockIdx.x == 0) a.slot_row[slot] = row < 0 ? -1 : first;
   }
   ptx::sync_threads(kTilesRead, ExpertsPlan::kThreads - cuda::kWarp);
 }
@@ -55,31 +55,24 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
             lane = thread % cuda::kWarp;
   if (warp == ExpertsPlan::kLoaderWarp) {
     init_shared(s, lane);
+    ptx::arrive_threads(kBarriersReady, ExpertsPlan::kThreads);
     load(a, s, rings, lane);
     return;
   }
-  const bool computes = warp < ExpertsPlan::kComputeWarps;
-  const auto begin = [&] {
-    cuda::wait_for_previous();
-    read_routing(a, s, computes ? thread : thread - cuda::kWarp);
-    ptx::sync_threads(kBarriersReady, ExpertsPlan::kThreads);
-    if (computes) ptx::wait(s.x_full, 0);
-  };
-  if (computes) {
-    multiply<kUpPairs, kDownPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane, begin);
+  ptx::sync_threads(kBarriersReady, ExpertsPlan::kThreads);
+  cuda::wait_for_previous();
+  if (warp < ExpertsPlan::kComputeWarps) {
+    read_routing(a, s, thread);
+    ptx::wait(s.x_full, 0);
+    multiply<kUpPairs, kDownPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane);
     return;
   }
+  read_routing(a, s, thread - cuda::kWarp);
   const int aux = warp - ExpertsPlan::kLoaderWarp - 1;
-#pragma unroll 1
-  for (int pass = 0; pass < 2; ++pass) {
-    if (pass == 1) {
-      begin();
-      bring_h(a, s, rings, aux, lane);
-      if (a.y == nullptr) return;
-      ptx::wait(s.rows_done, 0);
-    }
-    finalize(a, s, aux * cuda::kWarp + lane, pass == 0);
-  }
+  bring_h(a, s, rings, aux, lane);
+  if (a.y == nullptr) return;
+  ptx::wait(s.rows_done, 0);
+  finalize(a, s, aux * cuda::kWarp + lane);
 }
 
 using Kernel = void (*)(ExpertsKernelArgs);

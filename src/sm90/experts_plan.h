@@ -58,9 +58,10 @@ struct ExpertsPlan {
   int h_slots;  // room for h_tile_bytes() each; 6, or at most kAuxWarps: a slot is always the same aux warp's
   int chunk;  // units of w2 that are handed out at a time, at most kWarpgroups; 0: by how many there are
 
-  // Where a CTA gets many units, two at a time halve what is asked for h and tickets.
-  OCTET_BOTH int chunk_of(int num_units, int num_ctas) const {
-    return chunk != 0 ? chunk : num_units >= 16 * num_ctas ? 2 : 1;
+  // Units of w2 that a ticket stands for: a round trip for one costs as much as two stages. Few for each CTA: at once.
+  static constexpr int kFewUnits = 8;
+  OCTET_BOTH int chunk_of(int units_a_cta) const {
+    return chunk != 0 ? chunk : units_a_cta <= kFewUnits ? kWarpgroups : 2;
   }
   OCTET_BOTH int slot_bytes() const {
     return w13.stage_bytes() > w2.stage_bytes() ? w13.stage_bytes() : w2.stage_bytes();

@@ -4,6 +4,7 @@
 // Hand-over         filled by    waited on by  says
 // full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn] is which
 // empty[slot]       kMultiply    kLoader       the stage in this slot has been read, by four warps
+// record_full       kLoader      the others    the routing record has landed
 // x_full            kLoader      kMultiply     the activations have landed
 // visit[n]          kLoader      kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
 // h_full[n]         kAux         kMultiply     that tile's h is in its slot
@@ -41,15 +42,20 @@ struct ExpertsKernelArgs {
   Bf16* y;  // [T, H]; null: rows are all that is wanted
 };
 
-// What a warpgroup does with the stage that has landed.
-struct Stage {
+// What a warpgroup does with the stage that has landed, in one 16-byte store.
+struct alignas(16) Stage {
+  enum Flags : uint8_t {
+    kEndsLeaf = 1,
+    kEndsShare = 2
+  };  // share: all leaves of the unit that are this warpgroup's
   Work::Kind kind;
-  uint8_t slot;
-  bool ends_leaf, ends_share;    // share: all leaves of the unit that are this warpgroup's
-  uint8_t leaf, buffer, weight;  // weight: of an arrival on h_empty
-  uint16_t index;                // of the unit's stages
-  int32_t tile, unit, visit;
+  uint8_t flags, slot, leaf;
+  uint8_t buffer, weight;  // weight: of an arrival on h_empty
+  uint16_t index;          // of the unit's stages
+  uint16_t tile, unit;
+  int32_t visit;
 };
+static_assert(sizeof(Stage) == 16);
 
 struct Shared {
   // Visits n and n + kVisits are never under way together: there are more than stages in the ring. So a parity tells them apart.
@@ -57,11 +63,12 @@ struct Shared {
   static constexpr int kHReaders = 12;  // a multiple of every number of units in a chunk
   uint64_t full[ExpertsPlan::kWarpgroups][ExpertsPlan::kSlots];
   uint64_t empty[ExpertsPlan::kSlots];
-  uint64_t x_full, rows_done;
+  uint64_t record_full, x_full, rows_done;
   uint64_t h_empty[ExpertsPlan::kMostHSlots];
   uint64_t visit[kVisits], h_full[kVisits];
   Stage stage[ExpertsPlan::kWarpgroups][ExpertsPlan::kSlots];
   int32_t visit_tile[kVisits];
+  alignas(16) int32_t record[routing::record_words(kMostTiles)];
   uint32_t parts_in[ExpertsPlan::kMostBuffers][4], blocks_in[ExpertsPlan::kMostBuffers];
   Tile tiles[kMostTiles];
   float limits[kMostTiles];

@@ -16,26 +16,17 @@ struct Tile {
 };
 __device__ __forceinline__ int rows_of(const Tile& tile) { return __popc(tile.tokens); }
 
-// Words of the record that every CTA reads: from L2, where they were just written.
-__device__ __forceinline__ int record_word(const int32_t* record, int64_t word) {
-  return __ldcg(record + word);
-}
-__device__ __forceinline__ int num_tiles(const int32_t* record) { return record_word(record, 1); }
-
-// Fills tiles[0 ... num_tiles - 1] by `threads` threads, `thread` being this one; the caller synchronises.
+// Fills tiles[0 ... most_tiles - 1] from a record in shared memory by `threads` threads, `thread` being this one; the caller synchronises.
 __device__ __forceinline__ void read_tiles(Tile* tiles, const int32_t* record, int most_tiles,
                                            int thread, int threads) {
-  const int64_t words = routing::cta_words(most_tiles);
+  const routing::RecordView view(record, most_tiles);
   for (int i = thread / 8; i < most_tiles; i += threads / 8) {  // eight lanes a tile
     const int row = i * 8 + thread % 8;
-    const int expert = record_word(record, 4 + i);
-    const int limit = record_word(record, 4 + words + i);
-    const int token = record_word(record, 4 + 2 * words + row);
-    uint32_t tokens = row < limit ? 1U << token : 0U;
+    uint32_t tokens = row < view.limit[i] ? 1U << view.token[row] : 0U;
     const uint32_t lanes = 0xFFU << (thread % cuda::kWarp / 8 * 8);
 #pragma unroll
     for (int step = 1; step < 8; step *= 2) tokens |= __shfl_xor_sync(lanes, tokens, step);
-    if (thread % 8 == 0) tiles[i] = {expert, tokens};
+    if (thread % 8 == 0) tiles[i] = {view.expert[i], tokens};
   }
 }
 

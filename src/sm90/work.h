@@ -36,15 +36,40 @@ struct Work {
   Kind kind;
   int tile, first, count;  // units first ... first + count - 1 of the tile's matrix
 };
-OCTET_BOTH constexpr Work work_of(int ticket, int num_tiles, int up_units, int down_units,
-                                  int chunk) {
-  const int num_up = num_tiles * up_units;
-  if (ticket < num_up) return {Work::Kind::kUp, ticket / up_units, ticket % up_units, 1};
-  const int chunks = (down_units + chunk - 1) / chunk, t = ticket - num_up;
-  if (t >= num_tiles * chunks) return {Work::Kind::kNone, 0, 0, 0};
-  const int first = t % chunks * chunk;
-  return {Work::Kind::kDown, t / chunks, first,
-          down_units - first < chunk ? down_units - first : chunk};
-}
+
+// A quotient by a multiplication: exact where dividend * divisor is below 2^32.
+struct Divisor {
+  int divisor;
+  uint32_t inverse;  // ceil(2^32 / divisor), 0 for 1
+  OCTET_BOTH explicit constexpr Divisor(int by)
+      : divisor(by), inverse(by == 1 ? 0 : 0xFFFFFFFFU / static_cast<uint32_t>(by) + 1) {}
+  OCTET_BOTH constexpr int quotient(int v) const {
+    return inverse == 0 ? v : static_cast<int>(uint64_t{static_cast<uint32_t>(v)} * inverse >> 32);
+  }
+};
+
+// The order of all work. One thread of a CTA looks tickets up, between busy warps, at some ten cycles an instruction.
+struct WorkOrder {
+  int num_up, num_all, down_units, chunk;
+  Divisor up_units, chunks;
+  OCTET_BOTH constexpr WorkOrder(int num_tiles, int up, int down, int of_a_chunk)
+      : num_up(num_tiles * up),
+        num_all(num_up + num_tiles * ((down + of_a_chunk - 1) / of_a_chunk)),
+        down_units(down),
+        chunk(of_a_chunk),
+        up_units(up),
+        chunks((down + of_a_chunk - 1) / of_a_chunk) {}
+  OCTET_BOTH constexpr Work operator[](int ticket) const {
+    if (ticket < num_up) {
+      const int tile = up_units.quotient(ticket);
+      return {Work::Kind::kUp, tile, ticket - tile * up_units.divisor, 1};
+    }
+    if (ticket >= num_all) return {Work::Kind::kNone, 0, 0, 0};
+    const int t = ticket - num_up, tile = chunks.quotient(t);
+    const int first = (t - tile * chunks.divisor) * chunk;
+    return {Work::Kind::kDown, tile, first,
+            down_units - first < chunk ? down_units - first : chunk};
+  }
+};
 
 }  // namespace octet::sm90

@@ -17,9 +17,10 @@ TEST(Work, HandsOutEveryUnitOnceAndAfterWhatItNeeds) {
         for (const int chunk : {1, 2, 3, 4}) {
           std::set<std::tuple<Work::Kind, int, int>> seen;
           bool has_down = false;
+          const WorkOrder order(tiles, up, down, chunk);
           int ticket = 0;
           for (;; ++ticket) {
-            const Work w = work_of(ticket, tiles, up, down, chunk);
+            const Work w = order[ticket];
             if (w.kind == Work::Kind::kNone) break;
             EXPECT_TRUE(w.kind == Work::Kind::kDown || !has_down) << "ticket " << ticket;
             has_down = w.kind == Work::Kind::kDown;
@@ -32,10 +33,17 @@ TEST(Work, HandsOutEveryUnitOnceAndAfterWhatItNeeds) {
             }
           }
           EXPECT_EQ(seen.size(), static_cast<size_t>(tiles * (up + down)));
-          EXPECT_EQ(work_of(ticket + 1000, tiles, up, down, chunk).kind, Work::Kind::kNone);
+          EXPECT_EQ(order[ticket + 1000].kind, Work::Kind::kNone);
         }
       }
     }
+  }
+}
+
+TEST(Divisor, IsDivision) {
+  for (const int by : {1, 2, 3, 7, 18, 80, 1023, 5760}) {
+    for (int v = 0; v < 64 * by; v += 1 + by / 64)
+      EXPECT_EQ(Divisor(by).quotient(v), v / by) << v << " by " << by;
   }
 }
 
