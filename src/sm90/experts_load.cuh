@@ -105,7 +105,8 @@ struct Loader {
     return is_warm_up ? 0 : static_cast<int>(atomicAdd(a.tickets, 1U));
   }
 
-  // Leaves go to the warpgroups in turn.
+  // Leaves go to the warpgroups in turn. The next ticket is asked for before the last copy: it comes as that goes, and nobody holds two
+  // while others have none.
   __device__ __forceinline__ void bring_up(const Work& w, int& next) {
     const StageShape& m = a.plan.w13;
     const uint8_t* from = a.weights + s.experts[w.tile] * a.expert_bytes + w.first * m.unit_bytes;
@@ -193,38 +194,12 @@ struct Loader {
   }
 };
 
-// The tickets of a CTA. Of the first matrices one is asked for before the last copy of the one before: it comes as that goes, and nobody holds
-// two while others have none. Of the second ones three are under way, or, where there are few for each CTA, none before those in
-// hand have been read.
-struct Tickets {
-  int next = 0, second = 0, third = 0;
-  bool are_three = false;
-
-  __device__ __forceinline__ void after_down(Loader& loader, int units_a_cta) {
-    if (units_a_cta <= ExpertsPlan::kFewUnits) {
-      if (!loader.is_warm_up)
-        loader.wait_for_all_but(max(0, units_a_cta - ExpertsPlan::kWarpgroups));
-      next = loader.take();
-      return;
-    }
-    if (!are_three) {
-      next = loader.take();
-      second = loader.take();
-      are_three = true;
-    } else {
-      next = second;
-      second = third;
-    }
-    third = loader.take();
-  }
-};
-
 // All lanes. Each kind of work once for nothing before the wait: code that a launch meets for the first time comes slowly.
 __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                      int lane) {
   Loader loader{a, s, rings};
   Work w{Work::Kind::kUp, 0, 0, 1};
-  Tickets tickets;
+  int next = 0;
   WorkOrder order(0, 1, 1, 1);
   int units_a_cta = 0;
 #pragma unroll 1
@@ -233,8 +208,7 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
       cuda::wait_for_previous();
       cuda::let_next_begin();
       loader.begin();
-      tickets = {};
-      tickets.next = lane == 0 ? loader.take() : 0;
+      next = lane == 0 ? loader.take() : 0;
       const int tiles = __ldcg(a.record + 1);
       const int expert[2] = {__ldcg(a.record + 4 + min(lane, a.most_tiles - 1)),
                              __ldcg(a.record + 4 + min(lane + cuda::kWarp, a.most_tiles - 1))};
@@ -244,19 +218,25 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
       __syncwarp();
       const auto grid = static_cast<int>(gridDim.x);
       units_a_cta = (tiles * a.plan.w2.units() + grid - 1) / grid;
-      order = WorkOrder(tiles, a.plan.w13.units(), a.plan.w2.units(), a.plan.chunk_of(units_a_cta));
+      order = WorkOrder(tiles, a.plan.w13.units(), a.plan.w2.units(), ExpertsPlan::kChunk);
     }
     if (lane != 0) {
       if (step < -1) continue;
       return;
     }
-    if (step >= -1) w = order[tickets.next];
+    if (step >= -1) w = order[next];
     if (w.kind == Work::Kind::kNone) break;
     if (w.kind == Work::Kind::kUp) {
-      loader.bring_up(w, tickets.next);
+      loader.bring_up(w, next);
     } else {
+      // Few for each CTA: who waits for h must not take what others could begin with.
+      const bool are_few = units_a_cta <= ExpertsPlan::kFewUnits;
+      if (!are_few) next = loader.take();
       loader.bring_down(w);
-      tickets.after_down(loader, units_a_cta);
+      if (are_few) {
+        if (!loader.is_warm_up) loader.wait_for_all_but(max(0, units_a_cta - ExpertsPlan::kChunk));
+        next = loader.take();
+      }
     }
     if (step == -3) w.kind = Work::Kind::kDown;
   }

@@ -118,8 +118,8 @@ __device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Sha
                      make_uint2(first, second));
 }
 
-// kUpPairs, kDownPairs: of whole stages. kOneLeaf: a unit of the second matrices is one leaf.
-template <int kUpPairs, int kDownPairs, bool kOneLeaf, bool kAnyScale>
+// kPairs: of whole stages. kOneLeaf: a unit of the second matrices is one leaf.
+template <int kPairs, bool kOneLeaf, bool kAnyScale>
 __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                          int warp, int lane) {
   const int group = warp / 4, quarter = warp % 4;
@@ -138,30 +138,27 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
     const Stage d = s.stage[group][turn.slot];
     turn.advance();
     if (d.kind == Work::Kind::kNone) break;
-    const uint8_t* weights = rings.stages + d.slot * a.plan.slot_bytes();
-    if (d.kind == Work::Kind::kUp) {
-      const int pairs = a.plan.w13.pairs_in(d.index);
-      add_stage<kUpPairs, kAnyScale>(
-          acc, weights + quarter * pairs * StageShape::kRecordBytes,
-          rings.x + d.index * a.plan.w13.stage_pairs *
-                        static_cast<int>(ActivationRecord::bytes(a.plan.rows)),
-          a.plan.rows, pairs, lane);
-    } else {
+    const bool is_up = d.kind == Work::Kind::kUp;
+    const StageShape& m = is_up ? a.plan.w13 : a.plan.w2;
+    const uint8_t* activations = rings.x;
+    int rows = a.plan.rows;
+    if (!is_up) {
       ptx::wait(s.h_full[d.visit % Shared::kVisits],
                 static_cast<uint32_t>(d.visit / Shared::kVisits) & 1U);
-      const int pairs = a.plan.w2.pairs_in(d.index);
-      const int rows = ActivationRecord::padded_rows(rows_of(s.tiles[d.tile]));
-      const uint8_t* h =
+      rows = ActivationRecord::padded_rows(rows_of(s.tiles[d.tile]));
+      activations =
           rings.h + d.visit % a.plan.h_slots * ExpertsPlan::with_slack(a.plan.h_tile_bytes());
-      add_stage<kDownPairs, kAnyScale>(
-          acc, weights + quarter * pairs * StageShape::kRecordBytes,
-          h + d.index * a.plan.w2.stage_pairs * static_cast<int>(ActivationRecord::bytes(rows)),
-          rows, pairs, lane);
     }
+    const int pairs = m.pairs_in(d.index);
+    add_stage<kPairs, kAnyScale>(
+        acc,
+        rings.stages + d.slot * a.plan.slot_bytes() + quarter * pairs * StageShape::kRecordBytes,
+        activations + d.index * m.stage_pairs * static_cast<int>(ActivationRecord::bytes(rows)),
+        rows, pairs, lane);
     __syncwarp();
     if (lane == 0) ptx::arrive(s.empty[d.slot]);
     if ((d.flags & Stage::kEndsLeaf) == 0) continue;
-    const int j = kOneLeaf || d.kind == Work::Kind::kUp ? 0 : d.leaf % kPartials;
+    const int j = kOneLeaf || is_up ? 0 : d.leaf % kPartials;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
       if (i != j) continue;
@@ -171,7 +168,7 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
 #pragma unroll
     for (float& v : acc) v = 0.0F;
     if ((d.flags & Stage::kEndsShare) == 0) continue;
-    if (d.kind == Work::Kind::kUp) {  // all leaves of a share are the same p[j] of work.h
+    if (is_up) {  // all leaves of a share are the same p[j] of work.h
       rings.parts[(d.buffer * a.plan.parts + d.leaf % kPartials) * 128 + quarter * 32 + lane] =
           make_float4(p[0][0], p[0][1], p[0][2], p[0][3]);
       if (comes_last(s.parts_in[d.buffer][quarter], static_cast<uint32_t>(a.plan.parts), lane))

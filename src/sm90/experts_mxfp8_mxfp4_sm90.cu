@@ -45,7 +45,7 @@ __device__ __forceinline__ void read_routing(const ExpertsKernelArgs& a, Shared&
   ptx::sync_threads(kTilesRead, ExpertsPlan::kThreads - cuda::kWarp);
 }
 
-template <int kUpPairs, int kDownPairs, bool kOneLeaf, bool kAnyScale>
+template <int kPairs, bool kOneLeaf, bool kAnyScale>
 __global__ __launch_bounds__(ExpertsPlan::kThreads,
                              1) void experts_kernel(const __grid_constant__ ExpertsKernelArgs a) {
   extern __shared__ __align__(128) uint8_t memory[];
@@ -64,7 +64,7 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
   if (warp < ExpertsPlan::kComputeWarps) {
     read_routing(a, s, thread);
     ptx::wait(s.x_full, 0);
-    multiply<kUpPairs, kDownPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane);
+    multiply<kPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane);
     return;
   }
   read_routing(a, s, thread - cuda::kWarp);
@@ -77,25 +77,21 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
 
 using Kernel = void (*)(ExpertsKernelArgs);
 struct Variant {
-  int up_pairs, down_pairs;
+  int pairs;  // of stages of the first matrices; of the second ones as many or one less
   bool has_one_leaf;
   Kernel kernel;
 };
-// The first that fits; the last ones take anything.
 constexpr Variant kVariants[] = {
-    {10, 9, true, experts_kernel<10, 9, true, false>},
-    {9, 9, false, experts_kernel<9, 9, false, false>},
-    {8, 8, true, experts_kernel<8, 8, true, false>},
-    {8, 8, false, experts_kernel<8, 8, false, false>},
+    {10, true, experts_kernel<10, true, false>}, {10, false, experts_kernel<10, false, false>},
+    {9, true, experts_kernel<9, true, false>},   {9, false, experts_kernel<9, false, false>},
+    {8, true, experts_kernel<8, true, false>},   {8, false, experts_kernel<8, false, false>},
 };
+// For any stages; other pairs than a variant's are slower there, not wrong.
 Kernel kernel_of(const ExpertsPlan& p, bool is_wide) {
-  if (is_wide) return experts_kernel<0, 0, false, true>;
-  for (const Variant& v : kVariants) {
-    if (v.up_pairs == p.w13.stage_pairs && v.down_pairs == p.w2.stage_pairs &&
-        v.has_one_leaf == (p.w2.leaves.count == 1))
-      return v.kernel;
-  }
-  return experts_kernel<0, 0, false, false>;
+  if (is_wide) return experts_kernel<0, false, true>;
+  for (const Variant& v : kVariants)
+    if (v.pairs == p.w13.stage_pairs && v.has_one_leaf == (p.w2.leaves.count == 1)) return v.kernel;
+  return experts_kernel<0, false, false>;
 }
 
 constexpr int kMostDynamicBytes = (kMostSharedBytes - static_cast<int>(sizeof(Shared))) / 128 * 128;
@@ -110,10 +106,10 @@ Status prepare_experts() {
   for (const Variant& v : kVariants) {
     if (Status s = allow_shared_bytes(kName, v.kernel, kMostDynamicBytes); !s.ok()) return s;
   }
-  if (Status s = allow_shared_bytes(kName, experts_kernel<0, 0, false, false>, kMostDynamicBytes);
+  if (Status s = allow_shared_bytes(kName, experts_kernel<0, false, false>, kMostDynamicBytes);
       !s.ok())
     return s;
-  return allow_shared_bytes(kName, experts_kernel<0, 0, false, true>, kMostDynamicBytes);
+  return allow_shared_bytes(kName, experts_kernel<0, false, true>, kMostDynamicBytes);
 }
 
 Status launch_experts(const ExpertsArgs& args, int ctas, cudaStream_t stream) {

@@ -56,13 +56,9 @@ struct ExpertsPlan {
   int buffers;  // of `parts` sums
   int rows;     // of a record of x: T padded
   int h_slots;  // room for h_tile_bytes() each; 6, or at most kAuxWarps: a slot is always the same aux warp's
-  int chunk;  // units of w2 that are handed out at a time, at most kWarpgroups; 0: by how many there are
-
-  // Units of w2 that a ticket stands for: a round trip for one costs as much as two stages. Few for each CTA: at once.
+  // Units of w2 that are handed out at a time: one for each warpgroup. A ticket costs its CTA as much time as two stages.
+  static constexpr int kChunk = kWarpgroups;
   static constexpr int kFewUnits = 8;
-  OCTET_BOTH int chunk_of(int units_a_cta) const {
-    return chunk != 0 ? chunk : units_a_cta <= kFewUnits ? kWarpgroups : 2;
-  }
   OCTET_BOTH int slot_bytes() const {
     return w13.stage_bytes() > w2.stage_bytes() ? w13.stage_bytes() : w2.stage_bytes();
   }
@@ -90,8 +86,6 @@ inline ExpertsPlan experts_plan(const cuda::ExpertGemmArgs& args, int most_bytes
   p.parts = p.w13.leaves.count < kPartials ? p.w13.leaves.count : kPartials;
   p.buffers = 1 + (ExpertsPlan::kSlots + 3 + p.w13.leaves.count - 1) / p.w13.leaves.count;
   p.rows = ActivationRecord::padded_rows(static_cast<int>(args.tokens));
-  // Units of several stages are handed out for all warpgroups at once, so that each has a stage to compute.
-  p.chunk = p.w2.num_stages > 1 ? ExpertsPlan::kWarpgroups : 0;
   p.h_slots = ExpertsPlan::kMostHSlots;
   while (p.h_slots > 1 && p.dynamic_bytes() > most_bytes)
     p.h_slots = p.h_slots > ExpertsPlan::kAuxWarps ? ExpertsPlan::kAuxWarps : p.h_slots - 1;

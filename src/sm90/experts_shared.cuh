@@ -81,13 +81,15 @@ struct Shared {
 struct Rings {
   uint8_t* stages;  // [kSlots][slot_bytes()]
   uint8_t* x;       // records of all of H
-  float4* parts;    // [buffers][parts][4 warps][32 lanes]
   uint8_t* h;       // [h_slots][h_tile_bytes() and slack]
+  float4*
+      parts;  // [buffers][parts][4 warps][32 lanes]; behind h, where products read further than there is
   __device__ Rings(uint8_t* base, const ExpertsPlan& p)
       : stages(base),
         x(stages + ExpertsPlan::kSlots * p.slot_bytes()),
-        parts(reinterpret_cast<float4*>(x + ExpertsPlan::with_slack(p.x_bytes()))),
-        h(reinterpret_cast<uint8_t*>(parts) + p.parts_bytes()) {}
+        h(x + ExpertsPlan::with_slack(p.x_bytes())),
+        parts(
+            reinterpret_cast<float4*>(h + p.h_slots * ExpertsPlan::with_slack(p.h_tile_bytes()))) {}
 };
 
 // Turns through the slots of a ring, and the parity of the phase.

@@ -81,7 +81,8 @@ __device__ __forceinline__ void add_pair(float (&acc)[4], PairRegisters& r, floa
 }
 
 // Adds a stage of `pairs` pairs: kPairs of them unrolled, with two under way, or, where a stage has another number, one by one; the same
-// bytes. `weights`: this warp's 16 rows; `x`: activation records of the stage's k, of `rows` rows (even). All 128 threads come here.
+// bytes. One less than kPairs takes the unrolled code, too, and leaves its last product: the second matrices' stages then find the code
+// that the first ones' brought, and what is read behind them is inside the CTA's memory. `weights`: this warp's 16 rows; `x`: activation records of the stage's k, of `rows` rows (even). All 128 threads come here.
 template <int kPairs, bool kAnyScale>
 __device__ __forceinline__ void add_stage(float (&acc)[4], const uint8_t* weights, const uint8_t* x,
                                           int rows, int pairs, int lane) {
@@ -91,7 +92,7 @@ __device__ __forceinline__ void add_stage(float (&acc)[4], const uint8_t* weight
   const uint32_t next_block = 2 * matrix / 16, next_pair = record / 16;
   const uint8_t* xs = x + ActivationRecord::scales_at(rows) + (lane % 4) * 8;
   const uint32_t scale_row = static_cast<uint32_t>(rows) * 4;
-  if (pairs == kPairs) {
+  if (kPairs > 0 && (pairs == kPairs || pairs == kPairs - 1)) {
     PairRegisters r[2];
 #pragma unroll
     for (int p = 0; p < kPairs + 1; ++p) {
@@ -108,7 +109,7 @@ __device__ __forceinline__ void add_stage(float (&acc)[4], const uint8_t* weight
       } else {
         ptx::wait_group<0>();
       }
-      add_pair<kAnyScale>(acc, r[(p - 1) % 2], x0, x1);
+      if (p < kPairs || pairs == kPairs) add_pair<kAnyScale>(acc, r[(p - 1) % 2], x0, x1);
     }
     return;
   }
