@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The experts of a decode step on a device, MXFP4 weights and MXFP8 activations: the pair of GEMMs, and the whole layer from logits and x to y.
+// A decode step's routed experts on a device, MXFP4 weights and MXFP8 activations, from logits and x to y.
 //
 //   bench_layer [DATE]    prints a report: JSON with "what": "layer"
 //
+//   ready    make_ready alone              front   front_mxfp8 alone
+//   experts  make_ready and the experts    layer   front_mxfp8 and the experts
+//
 // Timed: replays of a graph of 48 layers in a row, each with its own routing, the weights of 4 layers (7.2 GB) in turn, so that nothing of
 // them is in L2; programmatic edges between all kernels. After 15 ms of idling before each replay (the clock is at its highest then), and
-// sustained, one replay after the other. Microseconds a layer, least and median. floor: A experts' bytes at the read ceiling,
+// sustained, one replay after the other. Microseconds a layer, least and median. floor: the bytes of a layer's experts at the read ceiling,
 // which is measured in the same run: bulk copies of 43,520 bytes, five on their way in each SM, evict-first, over all the weights.
 #include <algorithm>
 #include <chrono>

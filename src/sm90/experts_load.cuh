@@ -120,8 +120,7 @@ struct Loader {
             .tile = static_cast<uint16_t>(w.tile),
             .unit = static_cast<uint16_t>(w.first),
             .visit = 0};
-    const int num_stages = is_warm_up ? 1 : m.num_stages;
-    for (int stage = 0, left = m.leaves.stages_a_leaf, pairs = m.pairs; stage < num_stages;
+    for (int stage = 0, left = m.leaves.stages_a_leaf, pairs = m.pairs; stage < m.num_stages;
          ++stage) {
       const bool is_last = stage + 1 == m.num_stages, ends_leaf = --left == 0 || is_last;
       if (is_last) next = take();

@@ -78,19 +78,18 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
 using Kernel = void (*)(ExpertsKernelArgs);
 struct Variant {
   int pairs;  // of stages of the first matrices; of the second ones as many or one less
-  bool has_one_leaf;
   Kernel kernel;
 };
+// Of second matrices that are one leaf: with more, four sums of a warp would spill.
 constexpr Variant kVariants[] = {
-    {10, true, experts_kernel<10, true, false>}, {10, false, experts_kernel<10, false, false>},
-    {9, true, experts_kernel<9, true, false>},   {9, false, experts_kernel<9, false, false>},
-    {8, true, experts_kernel<8, true, false>},   {8, false, experts_kernel<8, false, false>},
+    {10, experts_kernel<10, true, false>},
+    {9, experts_kernel<9, true, false>},
+    {8, experts_kernel<8, true, false>},
 };
-// For any stages; other pairs than a variant's are slower there, not wrong.
 Kernel kernel_of(const ExpertsPlan& p, bool is_wide) {
   if (is_wide) return experts_kernel<0, false, true>;
   for (const Variant& v : kVariants)
-    if (v.pairs == p.w13.stage_pairs && v.has_one_leaf == (p.w2.leaves.count == 1)) return v.kernel;
+    if (v.pairs == p.w13.stage_pairs && p.w2.leaves.count == 1) return v.kernel;
   return experts_kernel<0, false, false>;
 }
 

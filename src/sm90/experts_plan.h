@@ -50,15 +50,17 @@ struct ExpertsPlan {
   static constexpr int kThreads = kComputeThreads + 32 + kAuxWarps * 32;
   static constexpr int kMostBuffers = kSlots + 4;
   static constexpr int kMostHSlots = 6;
+  // Units of w2 that are handed out at a time: one for each warpgroup, since a ticket costs its CTA as much time as two stages.
+  static constexpr int kChunk = kWarpgroups;
+  // With so few units of w2 for each CTA, a CTA takes no more before it has read those it has.
+  static constexpr int kFewUnits = 8;
 
   StageShape w13, w2;
   int parts;    // sums that a unit's warpgroups leave
   int buffers;  // of `parts` sums
   int rows;     // of a record of x: T padded
   int h_slots;  // room for h_tile_bytes() each; 6, or at most kAuxWarps: a slot is always the same aux warp's
-  // Units of w2 that are handed out at a time: one for each warpgroup. A ticket costs its CTA as much time as two stages.
-  static constexpr int kChunk = kWarpgroups;
-  static constexpr int kFewUnits = 8;
+
   OCTET_BOTH int slot_bytes() const {
     return w13.stage_bytes() > w2.stage_bytes() ? w13.stage_bytes() : w2.stage_bytes();
   }
