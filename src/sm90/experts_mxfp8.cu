@@ -84,6 +84,8 @@ Status check_experts(const ExpertsArgs& all) {
   if (args.intermediate % kMxBlock != 0)
     return want("intermediate", args.intermediate, "a multiple of 32");
   if (w.experts > routing::kRouteMaxExperts) return want("experts", w.experts, "at most 512");
+  if (all.y != nullptr && all.topk_weights == nullptr)
+    return unsupported("no topk_weights, want those of y");
   if (w.sizes.down_start != 0)
     return want("h begins at element", w.sizes.down_start, "0 of a scale block");
   const int64_t bytes = experts_workspace(args).bytes;

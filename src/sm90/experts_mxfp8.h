@@ -12,7 +12,8 @@ namespace octet::sm90 {
 
 struct ExpertsArgs {
   cuda::ExpertGemmArgs gemm;  // T 1 ... 8
-  // finalize, section 8, in the same launch; y null: rows and slot_row are all that is wanted. 16-byte aligned.
+  // finalize, section 8, in the same launch; y null: rows and slot_row are all that is wanted. With y, rows of slots that are not local
+  // hold 0xFFFF. 16-byte aligned.
   const float* topk_weights = nullptr;  // [T, k]
   const Bf16* shared = nullptr;         // [T, H] or null
   float scale = 1.0F;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who computes what, and in which order sums are added: both fixed by the shape and the grid, never by timing.
+// In which order work is handed out, and in which order sums are added: both fixed by the shape, never by timing.
 //
 //   K of a weight row ──► stages of up to 640 ──► leaves, at most 8: a leaf's stages sum in order, from zero, in one warpgroup
 //   p[j] = leaf[j] + leaf[j + 4], missing leaves -0.0, the neutral element;   sum = (p[0] + p[1]) + (p[2] + p[3])

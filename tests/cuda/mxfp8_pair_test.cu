@@ -179,11 +179,7 @@ std::vector<Bf16> slot_rows(const PairOnDevice::Result& r, int64_t first, int64_
 
 // The common shape, shapes with 1 to 14 stages, last pairs and last units that are not full.
 const PairShape kShapes[] = {
-    {.hidden = 5120,
-     .intermediate = 576,
-     .experts = 12,
-     .has_biases = false,
-     .swiglu = {.limit = 10.0F}},
+    {.hidden = 5120, .intermediate = 576, .experts = 12},
     {.hidden = 2880,
      .intermediate = 2880,
      .experts = 2,
