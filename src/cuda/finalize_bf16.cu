@@ -13,8 +13,7 @@
 // Checked: see docs/kernels/finalize_bf16.md.
 #include <string>
 
-#include <cuda_bf16.h>
-
+#include "cuda/bf16_lanes.cuh"
 #include "cuda/finalize_bf16.h"
 #include "cuda/launch.h"
 
@@ -23,32 +22,9 @@ namespace {
 
 struct FinalizeTraits {
   static constexpr int kThreads = 128;
-  static constexpr int kColsPerThread = 8;  // one 16-byte load of bf16
+  static constexpr int kColsPerThread = kBf16Lanes;
   static constexpr int kColsPerBlock = kThreads * kColsPerThread;
 };
-
-union Eight {
-  uint4 raw;
-  __nv_bfloat162 pairs[4];
-};
-
-__device__ void load_eight(float (&out)[8], const Bf16* from) {
-  Eight v;
-  v.raw = *reinterpret_cast<const uint4*>(from);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 two = __bfloat1622float2(v.pairs[i]);
-    out[2 * i] = two.x;
-    out[2 * i + 1] = two.y;
-  }
-}
-
-__device__ void store_eight(Bf16* to, const float (&in)[8]) {
-  Eight v;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) v.pairs[i] = __floats2bfloat162_rn(in[2 * i], in[2 * i + 1]);
-  *reinterpret_cast<uint4*>(to) = v.raw;
-}
 
 // Block (x, y): columns x * kColsPerBlock ... of token y.
 template <class Traits>
@@ -66,16 +42,16 @@ __global__ __launch_bounds__(Traits::kThreads) void finalize_kernel(
     if (row < 0) continue;
     const float weight = a.topk_weights[slot];
     float v[8];
-    load_eight(v, a.rows + row * a.hidden + col);
+    load_lanes(v, a.rows + row * a.hidden + col);
 #pragma unroll
     for (int i = 0; i < 8; ++i) acc[i] = fmaf(weight, v[i], acc[i]);
   }
   float shared[8] = {};
-  if (a.shared != nullptr) load_eight(shared, a.shared + token * a.hidden + col);
+  if (a.shared != nullptr) load_lanes(shared, a.shared + token * a.hidden + col);
 #pragma unroll
   for (int i = 0; i < 8; ++i)
     acc[i] = a.shared != nullptr ? fmaf(acc[i], a.scale, shared[i]) : acc[i] * a.scale;
-  store_eight(a.y + token * a.hidden + col, acc);
+  store_lanes(a.y + token * a.hidden + col, acc);
 }
 
 }  // namespace
