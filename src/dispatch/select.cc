@@ -101,6 +101,10 @@ std::string reference_refusal(const Problem& problem) {
   return problem.rows ? "has y only, no rows and no intermediates" : "";
 }
 
+std::string name_or_count(const std::vector<std::string_view>& kernels) {
+  return kernels.size() == 1 ? std::string(kernels[0]) : fmt::format("{} kernels", kernels.size());
+}
+
 std::string cuda_refusal(const Problem& problem) {
   if (problem.spec.local_experts > routing::kRouteMaxExperts) {
     return fmt::format("{} local experts, want at most {}", problem.spec.local_experts,
@@ -170,11 +174,17 @@ Result<Selection> select_or_refuse(const Problem& problem) {
     return unsupported(
         fmt::format("kernel {} does not take this layer: {}", r.kernel->name, r.why));
   }
+  // A reason once, in the order of the table.
+  std::vector<std::pair<std::string_view, std::vector<std::string_view>>> reasons;
+  for (const Refusal& r : s.refused) {
+    auto at = std::ranges::find(reasons, r.why, &decltype(reasons)::value_type::first);
+    if (at == reasons.end()) at = reasons.insert(at, {r.why, {}});
+    at->second.push_back(r.kernel->name);
+  }
   std::string why = "no kernel takes this layer";
   const char* separator = ": ";
-  for (const Refusal& r : s.refused) {
-    why += fmt::format("{}{}: {}", std::exchange(separator, "; "), r.kernel->name, r.why);
-  }
+  for (const auto& [reason, names] : reasons)
+    why += fmt::format("{}{} ({})", std::exchange(separator, "; "), reason, name_or_count(names));
   return unsupported(std::move(why));
 }
 
@@ -191,9 +201,7 @@ std::vector<std::string> ReasonCounts::lines() const {
     std::map<int64_t, std::vector<std::string_view>> by_layers;
     for (const auto& [name, n] : kernels) by_layers[n].push_back(name);
     for (const auto& [n, names] : by_layers) {
-      const std::string which =
-          names.size() == 1 ? std::string(names[0]) : fmt::format("{} kernels", names.size());
-      lines.push_back(fmt::format("no, {}: {} ({})", layers(n), why, which));
+      lines.push_back(fmt::format("no, {}: {} ({})", layers(n), why, name_or_count(names)));
     }
   }
   return lines;
