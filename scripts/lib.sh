@@ -22,9 +22,33 @@ need_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}" >&2
 }
 
+NVCC_PACKAGES="python3-pip"
+# NVIDIA's compiler by name from PyPI: what nvcc needs to compile and link.
+NVCC_WHEELS="nvidia-cuda-nvcc==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-crt==13.0.* nvidia-cuda-runtime==13.0.* nvidia-cuda-cccl==13.0.*"
+NVCC_FOLDER=build/nvcc
+
 # Where nvcc is, or nothing.
 find_nvcc() {
-  command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; } || true
+  local at
+  for at in "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc "$PWD/$NVCC_FOLDER/nvidia/cu13/bin/nvcc"; do
+    [ -z "$at" ] || [ ! -x "$at" ] || { echo "$at"; return; }
+  done
+}
+
+# The same; where there is none, NVIDIA's wheels come into build/nvcc first (270 MB). Beside the folder and then in its place, so that
+# half of it is never found.
+need_nvcc() {
+  if [ -z "$(find_nvcc)" ]; then
+    # shellcheck disable=SC2086
+    need_packages $NVCC_PACKAGES
+    say "bringing nvcc from PyPI into $NVCC_FOLDER"
+    rm -rf "$NVCC_FOLDER.part"
+    # shellcheck disable=SC2086
+    /usr/bin/python3 -m pip install -q --no-deps --root-user-action=ignore --target "$NVCC_FOLDER.part" $NVCC_WHEELS >&2
+    rm -rf "$NVCC_FOLDER"
+    mv "$NVCC_FOLDER.part" "$NVCC_FOLDER"
+  fi
+  find_nvcc
 }
 
 # The clang build: every target without a warning, under both sanitizers, with libFuzzer's targets.

@@ -4,6 +4,7 @@
 #
 #   scripts/test.sh               format; g++ without a warning, each header alone; where nvcc is, every CUDA file; clang
 #                                 without a warning, the tests under its sanitizers, a minute of fuzzing; the tests
+#   scripts/test.sh --cuda        the same, with nvcc from PyPI in build/nvcc where there is none
 #   scripts/test.sh --quick       the g++ build and its tests alone
 #   scripts/test.sh --mutations   as --quick, and each mutation of tests/mutation: a build and some cases each
 set -euo pipefail
@@ -11,13 +12,15 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 
 quick=
+cuda=
 mutations=
 for arg in "$@"; do
   case $arg in
+    --cuda) cuda=1 ;;
     --quick) quick=1 ;;
     --mutations) quick=1 mutations=1 ;;
-    -h | --help) sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "test.sh: no option '$arg', want --quick or --mutations" >&2; exit 2 ;;
+    -h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "test.sh: no option '$arg', want --cuda, --quick or --mutations" >&2; exit 2 ;;
   esac
 done
 jobs=$(nproc)
@@ -41,6 +44,7 @@ cmake --build --preset cpu -j "$jobs" --target all_verify_interface_header_sets
 
 if [ -z "$quick" ]; then
   nvcc=$(find_nvcc)
+  [ -z "$cuda" ] || nvcc=$(need_nvcc)
   if [ -n "$nvcc" ]; then
     step "compile every CUDA file with $nvcc"
     cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
