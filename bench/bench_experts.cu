@@ -59,18 +59,6 @@ std::vector<uint32_t> scale_words(WeightFormat format) {
   return words;
 }
 
-template <class T>
-T* on_device(const std::vector<T>& host) {
-  T* p = nullptr;
-  check(cudaMalloc(&p, host.size() * sizeof(T)));
-  check(cudaMemcpy(p, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
-  return p;
-}
-template <class T>
-T* on_device(int64_t count) {
-  return on_device(std::vector<T>(static_cast<size_t>(count)));
-}
-
 layouts::StreamSizes sizes_of(WeightFormat format) {
   layouts::ExpertWeights e;
   e.gate = {.format = format, .rows = kIntermediate, .cols = kHidden};

@@ -11,19 +11,16 @@
 // sustained, one replay after the other. Microseconds a layer, least and median. floor: the bytes of a layer's experts at the read ceiling,
 // which is measured in the same run: bulk copies of 43,520 bytes, five on their way in each SM, evict-first, over all the weights.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <functional>
 #include <random>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cuda/front.h"
 #include "formats/bf16.h"
+#include "graph_time.cuh"
 #include "routing/record.h"
 #include "sm90/experts_mxfp8.h"
 #include "sm90/front_mxfp8.h"
@@ -33,30 +30,10 @@
 namespace octet::sm90 {
 namespace {
 
-constexpr int kLayers = 4, kLaunches = 48, kReplays = 21, kSustained = 200;
+constexpr int kLayers = 4, kSustained = 200;
 constexpr int64_t kExperts = 384, kTopK = 6, kHidden = 5120, kIntermediate = 576;
 
-void check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "bench_layer: %s\n", cudaGetErrorString(error));
-  std::exit(1);
-}
-void check(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "bench_layer: %s\n", status.why.c_str());
-  std::exit(1);
-}
-template <class T>
-T* on_device(const std::vector<T>& host) {
-  T* p = nullptr;
-  check(cudaMalloc(&p, host.size() * sizeof(T)));
-  check(cudaMemcpy(p, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
-  return p;
-}
-template <class T>
-T* on_device(int64_t count) {
-  return on_device(std::vector<T>(static_cast<size_t>(count)));
-}
+using cuda::check, cuda::Graph, cuda::kLaunches, cuda::kReplays, cuda::on_device, cuda::Times;
 
 __device__ uint32_t hash(uint64_t x) {
   x ^= x >> 33;
@@ -110,43 +87,6 @@ __global__ __launch_bounds__(32) void read_kernel(const __grid_constant__ ReadAr
     }
   }
 }
-
-struct Times {
-  double least, median;
-};
-class Graph {
- public:
-  explicit Graph(const std::function<void(cudaStream_t)>& fill) {
-    check(cudaStreamCreate(&stream_));
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
-    fill(stream_);
-    cudaGraph_t graph;
-    check(cudaStreamEndCapture(stream_, &graph));
-    check(cudaGraphInstantiate(&exec_, graph, 0));
-    check(cudaEventCreate(&begin_));
-    check(cudaEventCreate(&end_));
-  }
-  Times time(int replays, int idle_ms, double per) {
-    std::vector<double> us;
-    for (int i = 0; i < replays; ++i) {
-      if (idle_ms != 0) std::this_thread::sleep_for(std::chrono::milliseconds(idle_ms));
-      check(cudaEventRecord(begin_, stream_));
-      check(cudaGraphLaunch(exec_, stream_));
-      check(cudaEventRecord(end_, stream_));
-      check(cudaEventSynchronize(end_));
-      float ms = 0;
-      check(cudaEventElapsedTime(&ms, begin_, end_));
-      us.push_back(static_cast<double>(ms) * 1e3 / per);
-    }
-    std::sort(us.begin(), us.end());
-    return {us.front(), us[us.size() / 2]};
-  }
-
- private:
-  cudaStream_t stream_;
-  cudaGraphExec_t exec_;
-  cudaEvent_t begin_, end_;
-};
 
 struct Case {
   int64_t rows, experts;  // experts: distinct ones a layer, 0: as the router likes

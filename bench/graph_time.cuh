@@ -46,36 +46,55 @@ T* on_device(int64_t count) {
 struct Times {
   double least, median;
 };
-inline Times time_of(const std::function<void(cudaStream_t, int)>& once, int idle_ms = 15) {
-  cudaStream_t stream;
-  check(cudaStreamCreate(&stream));
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  for (int i = 0; i < kLaunches; ++i) once(stream, i);
-  cudaGraph_t graph;
-  check(cudaStreamEndCapture(stream, &graph));
-  cudaGraphExec_t exec;
-  check(cudaGraphInstantiate(&exec, graph, 0));
-  cudaEvent_t begin, end;
-  check(cudaEventCreate(&begin));
-  check(cudaEventCreate(&end));
-  std::vector<double> us;
-  for (int i = 0; i < kReplays; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(idle_ms));
-    check(cudaEventRecord(begin, stream));
-    check(cudaGraphLaunch(exec, stream));
-    check(cudaEventRecord(end, stream));
-    check(cudaEventSynchronize(end));
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, begin, end));
-    us.push_back(static_cast<double>(ms) * 1e3 / kLaunches);
+class Graph {
+ public:
+  explicit Graph(const std::function<void(cudaStream_t)>& fill) {
+    check(cudaStreamCreate(&stream_));
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+    fill(stream_);
+    cudaGraph_t graph;
+    check(cudaStreamEndCapture(stream_, &graph));
+    check(cudaGraphInstantiate(&exec_, graph, 0));
+    check(cudaGraphDestroy(graph));
+    check(cudaEventCreate(&begin_));
+    check(cudaEventCreate(&end_));
   }
-  check(cudaGraphExecDestroy(exec));
-  check(cudaGraphDestroy(graph));
-  check(cudaEventDestroy(begin));
-  check(cudaEventDestroy(end));
-  check(cudaStreamDestroy(stream));
-  std::sort(us.begin(), us.end());
-  return {us.front(), us[us.size() / 2]};
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() {
+    cudaEventDestroy(end_);
+    cudaEventDestroy(begin_);
+    cudaGraphExecDestroy(exec_);
+    cudaStreamDestroy(stream_);
+  }
+  // Of `launches` a replay.
+  Times time(int replays, int idle_ms, int launches) {
+    std::vector<double> us;
+    for (int i = 0; i < replays; ++i) {
+      if (idle_ms != 0) std::this_thread::sleep_for(std::chrono::milliseconds(idle_ms));
+      check(cudaEventRecord(begin_, stream_));
+      check(cudaGraphLaunch(exec_, stream_));
+      check(cudaEventRecord(end_, stream_));
+      check(cudaEventSynchronize(end_));
+      float ms = 0;
+      check(cudaEventElapsedTime(&ms, begin_, end_));
+      us.push_back(static_cast<double>(ms) * 1e3 / launches);
+    }
+    std::sort(us.begin(), us.end());
+    return {us.front(), us[us.size() / 2]};
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t exec_;
+  cudaEvent_t begin_, end_;
+};
+
+inline Times time_of(const std::function<void(cudaStream_t, int)>& once, int idle_ms = 15) {
+  Graph graph([&](cudaStream_t stream) {
+    for (int i = 0; i < kLaunches; ++i) once(stream, i);
+  });
+  return graph.time(kReplays, idle_ms, kLaunches);
 }
 
 }  // namespace octet::cuda

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "core/carver.h"
 #include "cpu/expert_gemm.h"
 #include "cpu/quantize.h"
 #include "routing/permute.h"
@@ -31,24 +32,6 @@ struct Workspace {
   std::byte* scratch;            // [threads, panel_scratch_stride]
 };
 
-// Hands out 64-byte aligned pieces of `base`, or only counts them where it is null.
-class Carver {
- public:
-  explicit Carver(std::byte* base) : base_(base) {}
-  template <class T>
-  T* take(int64_t count) {
-    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
-    // NOLINTNEXTLINE(bugprone-sizeof-expression): some pieces are lists of pointers
-    bytes_ += round_up(count * static_cast<int64_t>(sizeof(T)), 64);
-    return piece;
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  std::byte* base_;
-  int64_t bytes_ = 0;
-};
-
 struct Problem {
   const LayerSpec& spec;
   const PanelSource& weights;
@@ -68,7 +51,7 @@ struct Problem {
   int64_t h_scales() const { return is_mxfp8() ? ceil_div(spec.intermediate, kMxBlock) : 0; }
 };
 
-Workspace carve(const Problem& p, Carver& carver) {
+Workspace carve(const Problem& p, Carver<64>& carver) {
   Workspace w;
   w.row_expert = carver.take<int32_t>(p.slots());
   w.row_limit = carver.take<int32_t>(p.slots());
@@ -210,7 +193,7 @@ void hold_h(const Problem& p, const Workspace& w, int64_t start, const ProductAr
 
 int64_t experts_workspace_bytes(const LayerSpec& spec, const PanelSource& weights, int64_t tokens,
                                 int64_t top_k, int num_threads) {
-  Carver carver(nullptr);
+  Carver<64> carver(nullptr);
   carve({spec, weights, tokens, top_k, num_threads}, carver);
   return carver.bytes();
 }
@@ -219,7 +202,7 @@ void run_experts(const ExpertsArgs& a, PanelDot dot, Executor& executor) {
   const LayerSpec& spec = *a.spec;
   const Problem p{spec, *a.weights, a.tokens, a.top_k, executor.num_threads()};
   if (p.slots() == 0) return;
-  Carver carver(a.workspace);
+  Carver<64> carver(a.workspace);
   const Workspace w = carve(p, carver);
 
   ProductArgs product{.weights = a.weights,

@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "core/carver.h"
 #include "cuda/device_weights.h"
 #include "cuda/expert_gemm_bf16.h"
 #include "cuda/finalize_bf16.h"
@@ -18,22 +19,7 @@ namespace {
 
 constexpr int64_t kAlignment = 256;
 
-// Pieces of one block of memory, or, where it is null, only their sum.
-class Carver {
- public:
-  explicit Carver(std::byte* base) : base_(base) {}
-  template <class T>
-  T* take(int64_t count) {
-    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + bytes_);
-    bytes_ += round_up(count * static_cast<int64_t>(sizeof(T)), kAlignment);
-    return piece;
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  std::byte* base_;
-  int64_t bytes_ = 0;
-};
+using DeviceCarver = Carver<kAlignment>;
 
 // Each is used where the caller does not want the result itself.
 struct Pieces {
@@ -81,7 +67,7 @@ class LoadedLayer final : public DeviceLayer {
 };
 
 Pieces LoadedLayer::pieces(int64_t tokens, int64_t top_k, std::byte* base) const {
-  Carver c(base);
+  DeviceCarver c(base);
   const int64_t slots = tokens * top_k;
   const int64_t ctas = routing::max_ctas(tokens, top_k, spec_.local_experts);
   Pieces p{};
@@ -257,7 +243,7 @@ class Mirror {
     if (to == nullptr || from == nullptr || error_ != cudaSuccess) return;
     error_ = cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, cudaStreamPerThread);
   }
-  Carver carver_;
+  DeviceCarver carver_;
   std::vector<Out> outs_;
   cudaError_t error_ = cudaSuccess;
 };

@@ -4,11 +4,12 @@
 
 #include <cuda_bf16.h>
 
+#include "cuda/swiglu.cuh"
 #include "sm90/experts_shared.cuh"
+#include "sm90/hidden_mxfp8.cuh"
 #include "sm90/ptx/relaxed.cuh"
 #include "sm90/ptx/warp_exchange.cuh"
 #include "sm90/stage.cuh"
-#include "sm90/swiglu_mxfp8.cuh"
 
 namespace octet::sm90 {
 
@@ -77,13 +78,13 @@ __device__ __forceinline__ void finish_up(const ExpertsKernelArgs& a, Shared& s,
       up[i] = __fadd_rn(up[i], u);
     }
   }
-  const Swiglu act{.limit = s.limits[d.tile], .alpha = a.alpha, .beta = a.beta};
   // Where this warp's first sums were: its [8 tokens][8 columns]
   float* values = reinterpret_cast<float*>(buffer) + warp * 128;
   __syncwarp();  // every lane has read them
 #pragma unroll
   for (int i = 0; i < 2; ++i)
-    values[(2 * (lane % 4) + i) * 8 + lane / 4] = swiglu(act, gate[i], up[i]);
+    values[(2 * (lane % 4) + i) * 8 + lane / 4] =
+        cuda::swiglu(up[i], gate[i], s.limits[d.tile], a.alpha, a.beta);
   if (!comes_last(s.blocks_in[d.buffer], 4, lane)) return;
   store_hidden(a, reinterpret_cast<const float*>(buffer), tile,
                a.h + int64_t{d.tile} * a.plan.h_tile_bytes(), d.unit, lane);

@@ -6,7 +6,7 @@
 //   weights (layouts/stream_fp4.h) ──────┘     └── tickets                    │    └──── kAux ◄─────┘
 //                                                                             └──► rows [T k, H] bf16 ──► kAux ──► y [T, H] bf16
 //
-// Shapes, alignment, errors: experts_mxfp8.h. Order of work and sums: work.h. Rounding: stage.cuh (products), swiglu_mxfp8.cuh, one to bf16 a
+// Shapes, alignment, errors: experts_mxfp8.h. Order of work and sums: work.h. Rounding: stage.cuh (products), cuda/swiglu.cuh, hidden_mxfp8.cuh, one to bf16 a
 // row. Truth: reference::layer. Hand-over: experts_shared.cuh. Why it cannot hang, what was tried: docs/kernels/gemm_mxfp8.md.
 
 #include "sm90/experts_aux.cuh"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SwiGLU of one element and MXFP8 quantisation of a block of 32 of them: semantics.md sections 7 and 9, step by step, binary32 with
-// subnormals flushed where that section says so. exp2 and the reciprocal are the device's approximations, within 1 ulp each.
+// MXFP8 quantisation of a block of 32 elements of h: semantics.md section 7, step by step.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +11,6 @@
 #include "sm90/activation_record.h"
 
 namespace octet::sm90 {
-
-__device__ __forceinline__ float flushed(float v) {
-  float r;
-  asm("add.rn.ftz.f32 %0, %1, 0f80000000;" : "=f"(r) : "f"(v));  // -0 keeps every sign
-  return r;
-}
-__device__ __forceinline__ float times_flushed(float a, float b) {
-  float r;
-  asm("mul.rn.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
-  return r;
-}
-__device__ __forceinline__ float sigmoid(float v) {
-  float power, r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-times_flushed(v, 1.44269504F)));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(__fadd_rn(1.0F, power)));
-  return r;
-}
-
-// (up' + beta) * (gate' * sigmoid(alpha * gate')); comparisons let NaN through.
-__device__ __forceinline__ float swiglu(const Swiglu& act, float gate, float up) {
-  constexpr float kLeast = -3.402823466e38F;
-  const float v = flushed(gate), w = flushed(up);
-  const float most = v > act.limit ? act.limit : v;
-  const float g = most < kLeast ? kLeast : most;
-  const float high = w > act.limit ? act.limit : w;
-  const float u = high < -act.limit ? -act.limit : high;
-  return times_flushed(__fadd_rn(u, act.beta),
-                       times_flushed(g, sigmoid(times_flushed(act.alpha, g))));
-}
 
 // A lane has eight neighbouring elements of a block, its four lanes (lane ^ 1, ^ 2) all of it.
 struct QuantizedEight {
