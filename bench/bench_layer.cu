@@ -24,7 +24,6 @@
 #include "routing/record.h"
 #include "sm90/experts_mxfp8.h"
 #include "sm90/front_mxfp8.h"
-#include "sm90/launch.h"
 #include "sm90/ptx/bulk_copy.cuh"
 
 namespace octet::sm90 {

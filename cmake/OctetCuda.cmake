@@ -3,9 +3,12 @@
 #
 #   octet_cuda_library(NAME SOURCES ... DEPENDS ...)   one static library per folder, host code with octet_flags; part of octet_cuda_all
 #   octet_gpu_test(NAME SOURCES ... DEPENDS ...)       a test that needs a device: label needs_gpu
-# 80 also as PTX, which the driver compiles for devices that none of the others fits.
+# 80 and, with 90a, 90 also as PTX, which the driver compiles for devices that none of the others fits.
 list(TRANSFORM OCTET_CUDA_ARCHITECTURES APPEND "-real" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
 list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^80-real$" "80")
+if("90a" IN_LIST OCTET_CUDA_ARCHITECTURES)
+  list(APPEND CMAKE_CUDA_ARCHITECTURES "90-virtual")
+endif()
 enable_language(CUDA)
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")  # CMake 3.25 does not know that nvcc 12 and later take it
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")

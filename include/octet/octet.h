@@ -335,7 +335,7 @@ typedef struct octet_call {
 
 /* Runs the layer: router, experts, finalize. `workspace`: workspace_bytes bytes, 64-byte aligned, any content, at least
  * octet_layer_workspace_bytes(T, k, executor's num_threads). `executor` NULL: the calling thread. Allocates nothing
- * (but for the reference kernel, which also leaves the executor aside: it is there to compare with).
+ * (but for a layer on a CUDA device, and for the reference kernel, which also leaves the executor aside: it is there to compare with).
  * A row's bytes do not depend on the other rows, on the threads or on the run. Odd ids, NaN logits and odd scales are no
  * errors: semantics 1, 4 and 5 say what they mean. A refused call (a size, a missing tensor, a small workspace) writes nothing. */
 OCTET_API octet_status octet_layer_run(const octet_layer* layer, const octet_call* call,
@@ -357,8 +357,8 @@ OCTET_API octet_status octet_layer_device_workspace_bytes(const octet_layer* lay
  * serves one stream. Give topk_ids with topk_weights, or logits where the router is dsv4; the gate's logits and logits_out are not
  * made here. Allocates nothing, waits for nothing, and may be captured into a graph. A row's bytes do not depend on the other rows; those of T > 8
  * are the bytes of its chunks of 8.
- * Errors: OCTET_UNSUPPORTED (not on a device, a router from logits), OCTET_INVALID_ARGUMENT, OCTET_DEVICE_ERROR (also one that an earlier
- * kernel of the process left). */
+ * Errors, before anything is enqueued: OCTET_UNSUPPORTED (not on a device, a router from logits, more than 2^24 ids),
+ * OCTET_INVALID_ARGUMENT (also another device that is current); OCTET_DEVICE_ERROR (also one that an earlier kernel of the process left). */
 OCTET_API octet_status octet_layer_enqueue(const octet_layer* layer, const octet_call* call,
                                            void* workspace, size_t workspace_bytes, void* stream);
 

@@ -36,9 +36,9 @@ struct Pieces {
 
 class LoadedLayer final : public DeviceLayer {
  public:
-  LoadedLayer(const LayerSpec& spec, DeviceWeights weights, DeviceMemory gate, bool has_bias,
-              bool has_bias_vl)
-      : spec_(spec), weights_(std::move(weights)), gate_(std::move(gate)) {
+  LoadedLayer(int device, const LayerSpec& spec, DeviceWeights weights, DeviceMemory gate,
+              bool has_bias, bool has_bias_vl)
+      : device_(device), spec_(spec), weights_(std::move(weights)), gate_(std::move(gate)) {
     const int64_t stride = round_up(spec.experts * 4, kAlignment);
     if (has_bias) bias_ = gate_.as<float>();
     if (has_bias_vl) bias_vl_ = gate_.as<float>(stride);
@@ -60,6 +60,7 @@ class LoadedLayer final : public DeviceLayer {
   Status check(const DeviceCall& call) const;
   Status enqueue_routing(const DeviceCall& call, Pieces& p, cudaStream_t stream) const;
 
+  int device_;  // where the weights are
   LayerSpec spec_;
   DeviceWeights weights_;
   DeviceMemory gate_;
@@ -88,12 +89,32 @@ Pieces LoadedLayer::pieces(int64_t tokens, int64_t top_k, std::byte* base) const
   return p;
 }
 
+Status check_aligned(const char* name, const void* p) {
+  constexpr uintptr_t kLoad = 16;
+  const uintptr_t off = reinterpret_cast<uintptr_t>(p) % kLoad;
+  if (off == 0) return {};
+  return invalid_argument(std::string(name) + ": " + std::to_string(off) +
+                          " bytes after a multiple of 16, want a multiple");
+}
+
+// Everything that a kernel's launch would refuse, before the first one.
 Status LoadedLayer::check(const DeviceCall& call) const {
+  constexpr int64_t kMostSlots = int64_t{1} << 24;
   if (call.tokens < 0 || call.top_k < 1) {
     return invalid_argument("tokens " + std::to_string(call.tokens) + ", top_k " +
                             std::to_string(call.top_k) + ", want 0 or more, 1 or more");
   }
   if (call.tokens == 0) return {};
+  if (call.tokens > kMostSlots / call.top_k) {
+    return unsupported("tokens " + std::to_string(call.tokens) + " of " +
+                       std::to_string(call.top_k) + " ids, want at most " +
+                       std::to_string(kMostSlots) + " ids");
+  }
+  for (const auto& [name, p] : {std::pair<const char*, const void*>{"x", call.x},
+                                {"shared", call.shared},
+                                {"y", call.y},
+                                {"rows", call.rows}})
+    OCTET_RETURN_IF_ERROR(check_aligned(name, p));
   if (call.x == nullptr) return invalid_argument("x: missing");
   if (call.y == nullptr && call.rows == nullptr)
     return invalid_argument("y: missing, want y or rows");
@@ -102,7 +123,7 @@ Status LoadedLayer::check(const DeviceCall& call) const {
                ? Status{}
                : invalid_argument("topk_weights: missing, want F32 [T, k] with topk_ids");
   }
-  if (call.logits == nullptr)
+  if (call.logits == nullptr || call.weights != nullptr)
     return invalid_argument("topk_ids: missing, want ids with weights, or logits, on a device");
   if (spec_.router.kind != RouterKind::kDsv4) {
     return unsupported("router " + std::string(name_of(spec_.router.kind)) +
@@ -163,6 +184,12 @@ Status LoadedLayer::enqueue(const DeviceCall& call, void* workspace, int64_t wor
                             void* stream_of_call) const {
   OCTET_RETURN_IF_ERROR(check(call));
   if (call.tokens == 0) return {};
+  int device = 0;
+  OCTET_RETURN_IF_ERROR(device_status("current device", cudaGetDevice(&device)));
+  if (device != device_) {
+    return invalid_argument("current device " + std::to_string(device) + ", want " +
+                            std::to_string(device_) + ", where the layer is");
+  }
   const auto stream = static_cast<cudaStream_t>(stream_of_call);
   Pieces p = pieces(call.tokens, call.top_k, static_cast<std::byte*>(workspace));
   if (workspace == nullptr || workspace_bytes < p.bytes ||
@@ -248,6 +275,23 @@ class Mirror {
   cudaError_t error_ = cudaSuccess;
 };
 
+// Makes a device the current one, and the one before again.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int device) {
+    error_ = cudaGetDevice(&before_);
+    if (error_ == cudaSuccess) error_ = cudaSetDevice(device);
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice() { cudaSetDevice(before_); }
+  cudaError_t error() const { return error_; }
+
+ private:
+  int before_ = 0;
+  cudaError_t error_;
+};
+
 DeviceCall mirrored(const DeviceCall& c, const LayerSpec& spec, Mirror& m) {
   const int64_t slots = c.tokens * c.top_k, elems = c.tokens * spec.hidden;
   DeviceCall d{.tokens = c.tokens, .top_k = c.top_k};
@@ -279,6 +323,8 @@ DeviceCall mirrored(const DeviceCall& c, const LayerSpec& spec, Mirror& m) {
 Status LoadedLayer::run(const DeviceCall& call) const {
   OCTET_RETURN_IF_ERROR(check(call));
   if (call.tokens == 0) return {};
+  const CurrentDevice current(device_);
+  OCTET_RETURN_IF_ERROR(device_status("current device", current.error()));
   const int64_t scratch = workspace_bytes(call.tokens, call.top_k);
   Mirror sizes(nullptr);
   static_cast<void>(mirrored(call, spec_, sizes));
@@ -297,9 +343,12 @@ Status LoadedLayer::run(const DeviceCall& call) const {
 
 Result<std::unique_ptr<const DeviceLayer>> DeviceLayer::load(
     const checkpoint::LayerTensors& tensors, Executor& executor, const Progress& progress) {
-  if (std::string why = device_refusal(8, 0); !why.empty()) return unsupported(std::move(why));
+  if (std::string why = sm80_refusal(); !why.empty()) return unsupported(std::move(why));
+  int device = 0;
+  OCTET_RETURN_IF_ERROR(device_status("current device", cudaGetDevice(&device)));
   OCTET_ASSIGN_OR_RETURN(DeviceWeights weights,
                          load_weights(tensors, layouts::StreamOrder::kBf16, executor, progress));
+  OCTET_RETURN_IF_ERROR(prepare_expert_gemm_bf16(weights.view));
   const LayerSpec& spec = tensors.spec;
   const TensorView &bias = tensors.gate.bias, &bias_vl = tensors.gate.bias_vl;
   const int64_t stride = round_up(spec.experts * 4, kAlignment);
@@ -312,7 +361,7 @@ Result<std::unique_ptr<const DeviceLayer>> DeviceLayer::load(
                            cudaMemcpyHostToDevice)));
   }
   return std::unique_ptr<const DeviceLayer>(std::make_unique<LoadedLayer>(
-      spec, std::move(weights), std::move(gate), bias.data != nullptr, has_images));
+      device, spec, std::move(weights), std::move(gate), bias.data != nullptr, has_images));
 }
 
 }  // namespace octet::cuda

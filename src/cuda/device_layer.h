@@ -22,8 +22,10 @@
 namespace octet::cuda {
 
 // Why the current device can't run kernels that need compute capability `major`.`minor`: "no CUDA device: ...", an older device, an
-// error that an earlier call left behind. Empty: it can. Asked once for a process and device, but for such an error.
+// error that an earlier kernel of the process left behind. Empty: it can.
 std::string device_refusal(int major, int minor);
+// Why it can't run a DeviceLayer: compute capability 8.0, and shared memory of a block (8.6, 8.9 and 12.0 have too little).
+std::string sm80_refusal();
 
 // One call; pointers are all of the same memory, the host's or the device's, tensors 16-byte aligned. Null: not given, not wanted.
 struct DeviceCall {
@@ -59,11 +61,12 @@ class DeviceLayer {
   virtual int64_t device_bytes() const = 0;
   // Device memory that enqueue() needs.
   virtual int64_t workspace_bytes(int64_t tokens, int64_t top_k) const = 0;
-  // On a cudaStream_t; pointers and `workspace` (256-byte aligned, any content) are device memory. Allocates nothing, synchronises
-  // nothing, safe inside graph capture. Errors: kInvalidArgument, kUnsupported (a router other than dsv4 with logits), kDeviceError.
+  // On a cudaStream_t, the layer's device being current; pointers and `workspace` (256-byte aligned, any content) are device memory.
+  // Allocates nothing, synchronises nothing, safe inside graph capture. Errors, before anything is enqueued: kInvalidArgument,
+  // kUnsupported (a router other than dsv4 with logits; 2^24 ids); kDeviceError.
   virtual Status enqueue(const DeviceCall& call, void* workspace, int64_t workspace_bytes,
                          void* stream) const = 0;
-  // Pointers are host memory: copies in, runs, copies out, waits. Takes device memory for the call.
+  // Pointers are host memory, whatever device is current: copies in, runs, copies out, waits. Takes device memory for the call.
   virtual Status run(const DeviceCall& call) const = 0;
 };
 

@@ -4,7 +4,10 @@
 
 namespace octet::cuda {
 
-std::string device_refusal(int, int) { return "backend cuda is not built in this library"; }
+std::string device_refusal(int, int) {
+  return "backend cuda is not built in this library (-DOCTET_SM90=ON and nvcc build it)";
+}
+std::string sm80_refusal() { return device_refusal(8, 0); }
 
 Result<std::unique_ptr<const DeviceLayer>> DeviceLayer::load(const checkpoint::LayerTensors&,
                                                              Executor&, const Progress&) {

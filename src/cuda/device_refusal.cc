@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 
 #include <cuda_runtime_api.h>
 
 #include "cuda/device_layer.h"
+#include "cuda/expert_gemm_bf16.h"
 
 namespace octet::cuda {
 namespace {
@@ -25,8 +27,7 @@ std::string device_refusal(int major, int minor) {
                                                  : cudaGetErrorString(error));
   }
   // An error that a kernel of the process left stays with the context and comes back from every call.
-  error = cudaPeekAtLastError();
-  if (error == cudaSuccess) error = cudaFree(nullptr);
+  error = cudaFree(nullptr);
   int device = 0, found_major = 0, found_minor = 0;
   if (error == cudaSuccess) error = cudaGetDevice(&device);
   if (error == cudaSuccess)
@@ -40,6 +41,18 @@ std::string device_refusal(int major, int minor) {
   if (found >= wanted) return {};
   return "the CUDA device has compute capability " + version_text(found) + ", want at least " +
          version_text(wanted);
+}
+
+std::string sm80_refusal() {
+  if (std::string why = device_refusal(8, 0); !why.empty()) return why;
+  const int wanted = std::max(expert_gemm_bf16_shared_bytes(WeightFormat::kMxfp4),
+                              expert_gemm_bf16_shared_bytes(WeightFormat::kNvfp4));
+  int device = 0, found = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&found, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (found >= wanted) return {};
+  return "the CUDA device has " + std::to_string(found) +
+         " bytes of shared memory a block, want at least " + std::to_string(wanted);
 }
 
 }  // namespace octet::cuda

@@ -36,7 +36,7 @@ struct StreamWeights {
 
 struct ExpertGemmArgs {
   StreamWeights weights;
-  int64_t tokens = 0, top_k = 0;         // T any, k at most 8
+  int64_t tokens = 0, top_k = 0;         // T and k any
   int64_t hidden = 0, intermediate = 0;  // H a multiple of 32; I any
   Activations activations = Activations::kBf16;
   float alpha = 1.0F, beta = 0.0F;  // of SwiGLU

@@ -57,13 +57,8 @@ Status allow_shared_memory(const Device& device) {
   static std::atomic<uint64_t> allowed{0};
   const uint64_t bit = uint64_t{1} << (device.index % 64);
   if ((allowed.load(std::memory_order_relaxed) & bit) != 0) return {};
-  const cudaError_t error =
-      cudaFuncSetAttribute(expert_gemm_bf16_kernel<Traits, phase, many>,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, device.shared_bytes);
-  if (error != cudaSuccess) {
-    cudaGetLastError();
-    return launch_status("expert_gemm_bf16", error);
-  }
+  OCTET_RETURN_IF_ERROR(allow_shared_bytes(
+      "expert_gemm_bf16", expert_gemm_bf16_kernel<Traits, phase, many>, device.shared_bytes));
   allowed.fetch_or(bit, std::memory_order_relaxed);
   return {};
 }
@@ -75,14 +70,24 @@ Status launch_rounds(GemmKernelArgs args, const Device& device, cudaStream_t str
       args.args.weights.data + (phase == GemmPhase::kUp ? 0 : args.args.weights.sizes.w2_offset());
   args.ring_slots = ring_slots(device, kSlotBytes);
   if (args.ring_slots == 0) {
-    return unsupported("shared memory of a block " + std::to_string(device.shared_bytes) +
-                       " bytes, want at least " +
-                       std::to_string(kGemmSharedBytes + 2 * kGemmWarps * kSlotBytes));
+    return unsupported(
+        "shared memory of a block " + std::to_string(device.shared_bytes) +
+        " bytes, want at least " +
+        std::to_string(expert_gemm_bf16_shared_bytes(args.args.weights.sizes.w13.format)));
   }
   if (Status s = allow_shared_memory<Traits, phase, many>(device); !s.ok()) return s;
   return launch("expert_gemm_bf16", expert_gemm_bf16_kernel<Traits, phase, many>,
                 dim3(static_cast<unsigned>(device.processors)), kGemmThreads, args, stream,
                 static_cast<size_t>(kGemmSharedBytes + kGemmWarps * args.ring_slots * kSlotBytes));
+}
+
+template <class Traits>
+Status prepare_all(const Device& device) {
+  constexpr auto kUp = GemmPhase::kUp, kDown = GemmPhase::kDown;
+  OCTET_RETURN_IF_ERROR((allow_shared_memory<Traits, kUp, false>(device)));
+  OCTET_RETURN_IF_ERROR((allow_shared_memory<Traits, kUp, true>(device)));
+  OCTET_RETURN_IF_ERROR((allow_shared_memory<Traits, kDown, false>(device)));
+  return allow_shared_memory<Traits, kDown, true>(device);
 }
 
 template <class Traits, GemmPhase phase>
@@ -112,29 +117,38 @@ Status launch_all(const GemmKernelArgs& args, const HiddenTrace& trace, const De
   return launch_phase<Traits, GemmPhase::kDown>(args, sizes.w2, device, stream);
 }
 
-template <WeightFormat format>
-Status launch_format(const GemmKernelArgs& args, const HiddenTrace& trace, const Device& device,
-                     cudaStream_t stream) {
+// fn(traits) for what `w` is.
+template <WeightFormat format, class Fn>
+Status with_order(const StreamWeights& w, const Fn& fn) {
   constexpr auto kBf16 = StreamOrder::kBf16, kE4m3 = StreamOrder::kE4m3;
-  const StreamWeights& w = args.args.weights;
   if (w.order == kBf16) {
-    return w.is_wide ? launch_all<StreamTraits<format, kBf16, true>>(args, trace, device, stream)
-                     : launch_all<StreamTraits<format, kBf16, false>>(args, trace, device, stream);
+    return w.is_wide ? fn(StreamTraits<format, kBf16, true>{})
+                     : fn(StreamTraits<format, kBf16, false>{});
   }
-  return w.is_wide ? launch_all<StreamTraits<format, kE4m3, true>>(args, trace, device, stream)
-                   : launch_all<StreamTraits<format, kE4m3, false>>(args, trace, device, stream);
+  return w.is_wide ? fn(StreamTraits<format, kE4m3, true>{})
+                   : fn(StreamTraits<format, kE4m3, false>{});
+}
+template <class Fn>
+Status with_traits(const StreamWeights& w, const Fn& fn) {
+  return w.sizes.w13.format == WeightFormat::kMxfp4 ? with_order<WeightFormat::kMxfp4>(w, fn)
+                                                    : with_order<WeightFormat::kNvfp4>(w, fn);
 }
 
-Status check(const ExpertGemmArgs& a, int64_t workspace_bytes) {
+Status check_matrices(const layouts::StreamSizes& sizes) {
   constexpr int64_t kMostMatrixBytes = int64_t{1} << 31;
-  if (a.hidden % kMxBlock != 0 || a.hidden == 0)
-    return unsupported("hidden " + std::to_string(a.hidden) + " is not a multiple of 32");
-  for (const layouts::StreamMatrix* m : {&a.weights.sizes.w13, &a.weights.sizes.w2}) {
+  for (const layouts::StreamMatrix* m : {&sizes.w13, &sizes.w2}) {
     if (m->bytes() >= kMostMatrixBytes) {
       return unsupported("a matrix of " + std::to_string(m->bytes()) + " bytes, want less than " +
                          std::to_string(kMostMatrixBytes));
     }
   }
+  return {};
+}
+
+Status check(const ExpertGemmArgs& a, int64_t workspace_bytes) {
+  if (a.hidden % kMxBlock != 0 || a.hidden == 0)
+    return unsupported("hidden " + std::to_string(a.hidden) + " is not a multiple of 32");
+  OCTET_RETURN_IF_ERROR(check_matrices(a.weights.sizes));
   if (a.workspace_bytes < workspace_bytes) {
     return unsupported("workspace " + std::to_string(a.workspace_bytes) + " bytes, want " +
                        std::to_string(workspace_bytes));
@@ -178,9 +192,21 @@ Status launch_expert_gemm_bf16(const ExpertGemmArgs& a, const HiddenTrace& trace
       .fragments = reinterpret_cast<uint32_t*>(base),
       .hidden = a.activations == Activations::kMxfp8 ? hidden : nullptr,
       .hidden_stride = static_cast<int32_t>(w.hidden_stride)};
-  return a.weights.sizes.w13.format == WeightFormat::kMxfp4
-             ? launch_format<WeightFormat::kMxfp4>(args, trace, *device, stream)
-             : launch_format<WeightFormat::kNvfp4>(args, trace, *device, stream);
+  return with_traits(a.weights, [&]<class Traits>(Traits) {
+    return launch_all<Traits>(args, trace, *device, stream);
+  });
+}
+
+int expert_gemm_bf16_shared_bytes(WeightFormat format) {
+  return kGemmSharedBytes +
+         2 * kGemmWarps * kSlicePairs * static_cast<int>(layouts::stream_record_bytes(format));
+}
+
+Status prepare_expert_gemm_bf16(const StreamWeights& weights) {
+  OCTET_RETURN_IF_ERROR(check_matrices(weights.sizes));
+  Result<Device> device = current_device();
+  if (!device.ok()) return device.status();
+  return with_traits(weights, [&]<class Traits>(Traits) { return prepare_all<Traits>(*device); });
 }
 
 }  // namespace octet::cuda

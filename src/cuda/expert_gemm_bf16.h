@@ -15,6 +15,13 @@ int64_t expert_gemm_bf16_workspace_bytes(const layouts::StreamSizes& sizes, int6
                                          int64_t tokens, int64_t top_k, int64_t intermediate,
                                          Activations activations);
 
+// Shared memory that a block must be able to have.
+int expert_gemm_bf16_shared_bytes(WeightFormat format);
+
+// Once a layer, when it is loaded: loads the kernels that its calls take, so that no call does. Errors: kUnsupported for a matrix of
+// 2^31 bytes or more, kDeviceError.
+Status prepare_expert_gemm_bf16(const StreamWeights& weights);
+
 // Intermediates for whoever asks, of the slots' rows; null: not wanted.
 struct HiddenTrace {
   uint8_t* h_values = nullptr;  // [T k, I] e4m3               mxfp8 only

@@ -129,11 +129,13 @@ __device__ __forceinline__ RoutedRows prepare_shared(const GemmKernelArgs& a, Ge
   }
   RoutedRows routed = a.routed;
   if (routed.ctas > kSharedTiles) {
+    wait_for_previous();  // read where it is, all the time
     __syncthreads();
     return routed;
   }
+  // From the second-level cache: this multiprocessor's own may hold an earlier call's.
   for (int32_t i = thread; i < routed.words(); i += kGemmThreads)
-    shared.record[i] = routed.record[i];
+    shared.record[i] = __ldcg(&routed.record[i]);
   routed.record = shared.record;
   __syncthreads();
   if constexpr (phase == GemmPhase::kDown) {

@@ -11,6 +11,7 @@
 // bf16. No atomics, so the same bytes as cpu::finalize on any grid.
 // Errors: kUnsupported with the failing value. Truth: reference::finalize. Source: semantics.md section 8.
 // Checked: see docs/kernels/finalize_bf16.md.
+#include <algorithm>
 #include <string>
 
 #include "cuda/bf16_lanes.cuh"
@@ -26,48 +27,45 @@ struct FinalizeTraits {
   static constexpr int kColsPerBlock = kThreads * kColsPerThread;
 };
 
-// Block (x, y): columns x * kColsPerBlock ... of token y.
+// Block (x, y): columns x * kColsPerBlock ... of token y, and of every gridDim.y-th one after it.
 template <class Traits>
 __global__ __launch_bounds__(Traits::kThreads) void finalize_kernel(
     const __grid_constant__ FinalizeArgs a) {
   let_next_begin();
   wait_for_previous();
-  const int64_t token = blockIdx.y;
   const int64_t col =
       int64_t{blockIdx.x} * Traits::kColsPerBlock + threadIdx.x * Traits::kColsPerThread;
   if (col >= a.hidden) return;
-  float acc[8] = {};
-  for (int64_t slot = token * a.top_k; slot < (token + 1) * a.top_k; ++slot) {
-    const int row = a.permuted[slot];
-    if (row < 0) continue;
-    const float weight = a.topk_weights[slot];
-    float v[8];
-    load_lanes(v, a.rows + row * a.hidden + col);
+  for (int64_t token = blockIdx.y; token < a.tokens; token += gridDim.y) {
+    float acc[kBf16Lanes] = {};
+    for (int64_t slot = token * a.top_k; slot < (token + 1) * a.top_k; ++slot) {
+      const int row = a.permuted[slot];
+      if (row < 0) continue;
+      const float weight = a.topk_weights[slot];
+      float v[kBf16Lanes];
+      load_lanes(v, a.rows + row * a.hidden + col);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) acc[i] = fmaf(weight, v[i], acc[i]);
+      for (int i = 0; i < kBf16Lanes; ++i) acc[i] = fmaf(weight, v[i], acc[i]);
+    }
+    float shared[kBf16Lanes] = {};
+    if (a.shared != nullptr) load_lanes(shared, a.shared + token * a.hidden + col);
+#pragma unroll
+    for (int i = 0; i < kBf16Lanes; ++i)
+      acc[i] = a.shared != nullptr ? fmaf(acc[i], a.scale, shared[i]) : acc[i] * a.scale;
+    store_lanes(a.y + token * a.hidden + col, acc);
   }
-  float shared[8] = {};
-  if (a.shared != nullptr) load_lanes(shared, a.shared + token * a.hidden + col);
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    acc[i] = a.shared != nullptr ? fmaf(acc[i], a.scale, shared[i]) : acc[i] * a.scale;
-  store_lanes(a.y + token * a.hidden + col, acc);
 }
 
 }  // namespace
 
 Status launch_finalize_bf16(const FinalizeArgs& args, cudaStream_t stream) {
-  constexpr int64_t kMaxTokens = 65535;  // gridDim.y
+  constexpr int64_t kMostRowsOfGrid = 65535;
   if (args.hidden % FinalizeTraits::kColsPerThread != 0) {
     return unsupported("hidden " + std::to_string(args.hidden) + " is not a multiple of 8");
   }
-  if (args.tokens > kMaxTokens) {
-    return unsupported("tokens " + std::to_string(args.tokens) + ", want at most " +
-                       std::to_string(kMaxTokens));
-  }
   if (args.tokens == 0 || args.hidden == 0) return {};
   const dim3 grid(static_cast<unsigned>(ceil_div(args.hidden, FinalizeTraits::kColsPerBlock)),
-                  static_cast<unsigned>(args.tokens));
+                  static_cast<unsigned>(std::min(args.tokens, kMostRowsOfGrid)));
   return launch("finalize_bf16", finalize_kernel<FinalizeTraits>, grid, FinalizeTraits::kThreads,
                 args, stream);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launching kernels of a chain, each of which may begin while the one before it ends (programmatic dependent launch: CUDA C++
-// Programming Guide, "Programmatic Dependent Launch"; PTX ISA, griddepcontrol). Devices before SM90 run them one after another.
+// Programming Guide, "Programmatic Dependent Launch"; PTX ISA, griddepcontrol). Devices before SM90, and code for them on later devices,
+// run them one after another.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,32 @@ inline Status launch_status(const char* kernel, cudaError_t error) {
   return {Code::kDeviceError, std::string(kernel) + ": " + cudaGetErrorString(error)};
 }
 
-// Enqueues kernel(args) with a programmatic edge to the kernel before it. Allocates nothing, synchronises nothing, safe inside
+// Whether the current device runs code that waits in wait_for_previous(): it must be of SM90 or later, and so must some of the code
+// that was compiled; with code for SM90 there is PTX of it for later devices, too (OctetCuda.cmake). Other code must not begin early.
+inline bool can_begin_early() {
+#if defined(__CUDA_ARCH_LIST__)
+  constexpr int kCode[] = {__CUDA_ARCH_LIST__};
+  bool has_waits = false;
+  for (const int arch : kCode) has_waits |= arch >= 900;
+  int device = 0, major = 0;
+  return has_waits && cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         major >= 9;
+#else
+  return false;
+#endif
+}
+
+// Once a kernel and device, before the first launch with that much dynamic shared memory; loads the kernel, too.
+template <class Args>
+Status allow_shared_bytes(const char* name, void (*kernel)(Args), int bytes) {
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (error != cudaSuccess) cudaGetLastError();
+  return launch_status(name, error);
+}
+
+// Enqueues kernel(args), with a programmatic edge to the kernel before it where it may begin early. Allocates nothing, synchronises nothing, safe inside
 // graph capture. `name` is for the error's sentence, `shared_bytes` are of dynamic shared memory.
 template <class Args>
 Status launch(const char* name, void (*kernel)(Args), dim3 grid, int threads, const Args& args,
@@ -44,7 +70,7 @@ Status launch(const char* name, void (*kernel)(Args), dim3 grid, int threads, co
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &edge;
-  config.numAttrs = 1;
+  config.numAttrs = can_begin_early() ? 1 : 0;
   const cudaError_t error = cudaLaunchKernelEx(&config, kernel, args);
   if (error != cudaSuccess) cudaGetLastError();  // said here; an earlier one is not ours to clear
   return launch_status(name, error);

@@ -21,7 +21,7 @@ struct Nccl {
 
   Status status(const char* call, int result) const;
 };
-// Loaded at the first call, never unloaded. kUnsupported if there is none.
+// Loaded at the first call, never unloaded. kUnsupported if there was none then, also later.
 Result<const Nccl*> nccl();
 
 }  // namespace octet::cuda

@@ -23,8 +23,8 @@ struct RoutedRows {
         top_k(static_cast<int32_t>(k)),
         slots(static_cast<int32_t>(tokens * k)) {}
 
-  __host__ __device__ int32_t c_words() const { return (ctas + 3) / 4 * 4; }
-  __host__ __device__ int32_t words() const { return 4 + 2 * c_words() + 8 * ctas; }
+  __host__ __device__ int32_t c_words() const { return routing::cta_words<int32_t>(ctas); }
+  __host__ __device__ int32_t words() const { return routing::record_words<int32_t>(ctas); }
   __device__ __forceinline__ int32_t num_tiles() const { return record[1]; }
   __device__ __forceinline__ int32_t expert(int32_t tile) const { return record[4 + tile]; }
   __device__ __forceinline__ int32_t limit(int32_t tile) const {
@@ -33,12 +33,16 @@ struct RoutedRows {
   __device__ __forceinline__ int32_t token(int32_t row) const {
     return record[4 + 2 * c_words() + row];
   }
+  // GEMM2 asks before it waits: not from a multiprocessor's own cache.
+  __device__ __forceinline__ int32_t load_permuted(int32_t at) const {
+    return __ldcg(&permuted[at]);
+  }
   // The first slot of a row's token that has the row.
   __device__ __forceinline__ int32_t slot(int32_t row) const {
     if (row_slots != nullptr) return row_slots[row];
     const int32_t first = token(row) * top_k;
     int32_t j = 0;
-    while (j < top_k - 1 && permuted[first + j] != row) ++j;
+    while (j < top_k - 1 && load_permuted(first + j) != row) ++j;
     return first + j;
   }
   // Where the row of a slot lies when rows lie in the order of slots: -1 for a slot without one.

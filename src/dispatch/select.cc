@@ -81,7 +81,7 @@ std::string layer_refusal(const Kernel& kernel, const LayerSpec& spec) {
 const cpu::IsaInfo& info_of(Isa cpu_isa) { return cpu::isas()[static_cast<size_t>(cpu_isa)]; }
 
 std::string_view runs_on(Isa isa) {
-  if (is_cuda(isa)) return "CUDA device, SM80 and later";
+  if (is_cuda(isa)) return "CUDA device, SM80 and later, with 120 KB of shared memory a block";
   return isa == Isa::kReference ? "reference, float64" : info_of(isa).runs_on;
 }
 
@@ -101,6 +101,8 @@ std::string reference_refusal(const Problem& problem) {
   return problem.rows ? "has y only, no rows and no intermediates" : "";
 }
 
+constexpr std::string_view kNotAskedFor = "not asked for";
+
 std::string name_or_count(const std::vector<std::string_view>& kernels) {
   return kernels.size() == 1 ? std::string(kernels[0]) : fmt::format("{} kernels", kernels.size());
 }
@@ -118,18 +120,19 @@ std::string cuda_refusal(const Problem& problem) {
 std::span<const Kernel> kernels() { return kKernels; }
 
 std::string machine_refusal(Isa isa) {
-  if (is_cuda(isa)) return cuda::device_refusal(8, 0);
+  if (is_cuda(isa)) return cuda::sm80_refusal();
   if (isa == Isa::kReference || info_of(isa).is_here()) return {};
   return fmt::format("this machine has no {}", info_of(isa).which_has);
 }
 
 std::string refusal(const Kernel& kernel, const Problem& problem) {
   if (!problem.kernel.empty() && problem.kernel != kernel.name) {
-    return fmt::format("not asked for: --kernel {}", problem.kernel);
+    return fmt::format("{}: --kernel {}", kNotAskedFor, problem.kernel);
   }
   const bool is_named = problem.kernel == kernel.name && problem.backend == Backend::kAuto;
   if (!is_named && !is_asked_for(kernel.isa, problem.backend)) {
-    return fmt::format("not asked for: --backend {}", name_of(problem.backend));
+    if (problem.backend == Backend::kAuto) return "auto takes no CUDA device: --backend cuda does";
+    return fmt::format("{}: --backend {}", kNotAskedFor, name_of(problem.backend));
   }
   if (std::string why = machine_refusal(kernel.isa); !why.empty()) return why;
   if (std::string why = layer_refusal(kernel, problem.spec); !why.empty()) return why;
@@ -174,9 +177,12 @@ Result<Selection> select_or_refuse(const Problem& problem) {
     return unsupported(
         fmt::format("kernel {} does not take this layer: {}", r.kernel->name, r.why));
   }
-  // A reason once, in the order of the table.
+  // A reason once, in the order of the table; that a kernel was not asked for is none where others were.
+  const auto was_asked = [](const Refusal& r) { return !r.why.starts_with(kNotAskedFor); };
+  const bool any_asked = std::ranges::any_of(s.refused, was_asked);
   std::vector<std::pair<std::string_view, std::vector<std::string_view>>> reasons;
   for (const Refusal& r : s.refused) {
+    if (any_asked && !was_asked(r)) continue;
     auto at = std::ranges::find(reasons, r.why, &decltype(reasons)::value_type::first);
     if (at == reasons.end()) at = reasons.insert(at, {r.why, {}});
     at->second.push_back(r.kernel->name);

@@ -2,10 +2,10 @@
 // What belongs to the experts' kernel on the host, and the launch before it where x is quantised already.
 #include <string>
 
+#include "cuda/launch.h"
 #include "routing/record.h"
 #include "sm90/experts_mxfp8.h"
 #include "sm90/experts_plan.h"
-#include "sm90/launch.h"
 #include "sm90/make_ready.cuh"
 
 namespace octet::sm90 {
@@ -114,7 +114,7 @@ Status launch_make_ready(const ExpertsArgs& args, cudaStream_t stream) {
       .hidden = static_cast<int>(g.hidden),
       .padded = ActivationRecord::count(static_cast<int>(g.hidden)) * ActivationRecord::kWidth,
       .hand_over = hand_over_of(args)};
-  return launch("make_ready", make_ready_kernel, kBlocks, kThreads, 0, a, stream);
+  return cuda::launch("make_ready", make_ready_kernel, dim3(kBlocks), kThreads, a, stream);
 }
 
 }  // namespace octet::sm90

@@ -13,7 +13,6 @@
 #include "sm90/experts_load.cuh"
 #include "sm90/experts_multiply.cuh"
 #include "sm90/experts_mxfp8.h"
-#include "sm90/launch.h"
 
 namespace octet::sm90 {
 namespace {
@@ -103,12 +102,13 @@ int experts_shared_bytes(const cuda::ExpertGemmArgs& args) {
 
 Status prepare_experts() {
   for (const Variant& v : kVariants) {
-    if (Status s = allow_shared_bytes(kName, v.kernel, kMostDynamicBytes); !s.ok()) return s;
+    if (Status s = cuda::allow_shared_bytes(kName, v.kernel, kMostDynamicBytes); !s.ok()) return s;
   }
-  if (Status s = allow_shared_bytes(kName, experts_kernel<0, false, false>, kMostDynamicBytes);
+  if (Status s =
+          cuda::allow_shared_bytes(kName, experts_kernel<0, false, false>, kMostDynamicBytes);
       !s.ok())
     return s;
-  return allow_shared_bytes(kName, experts_kernel<0, false, true>, kMostDynamicBytes);
+  return cuda::allow_shared_bytes(kName, experts_kernel<0, false, true>, kMostDynamicBytes);
 }
 
 Status launch_experts(const ExpertsArgs& args, int ctas, cudaStream_t stream) {
@@ -141,8 +141,9 @@ Status launch_experts(const ExpertsArgs& args, int ctas, cudaStream_t stream) {
       .shared = args.shared,
       .scale = args.scale,
       .y = args.y};
-  return launch(kName, kernel_of(a.plan, g.weights.is_wide), ctas, ExpertsPlan::kThreads,
-                a.plan.dynamic_bytes(), a, stream);
+  return cuda::launch(kName, kernel_of(a.plan, g.weights.is_wide),
+                      dim3(static_cast<unsigned>(ctas)), ExpertsPlan::kThreads, a, stream,
+                      static_cast<size_t>(a.plan.dynamic_bytes()));
 }
 
 }  // namespace octet::sm90

@@ -13,6 +13,9 @@
 
 namespace octet::sm90 {
 
+// Shared memory that a CTA may have.
+constexpr int kMostSharedBytes = 232448;
+
 constexpr int kMostTokens = 8;
 constexpr int kMostTiles = 64;  // T k
 

@@ -7,12 +7,12 @@
 // Shapes, errors: front_mxfp8.h. Rounding and order: cuda/topk_dsv4.cuh, mxfp8_quantize.cuh, route.cuh. Truth: routing/, cpu::mxfp8_quantize.
 #include <string>
 
+#include "cuda/launch.h"
 #include "cuda/mxfp8_quantize.cuh"
 #include "cuda/route.cuh"
 #include "cuda/topk_dsv4.cuh"
 #include "sm90/experts_plan.h"
 #include "sm90/front_mxfp8.h"
-#include "sm90/launch.h"
 #include "sm90/make_ready.cuh"
 
 namespace octet::sm90 {
@@ -68,6 +68,13 @@ __global__ __launch_bounds__(kThreads, 1) void front_mxfp8_kernel(const __grid_c
 
 Status launch_front_mxfp8(const FrontMxfp8Args& args, cudaStream_t stream) {
   const cuda::ExpertGemmArgs& g = args.experts.gemm;
+  OCTET_RETURN_IF_ERROR(check_experts(args.experts));
+  OCTET_RETURN_IF_ERROR(routing::check_topk(args.topk));
+  if (args.topk.router.top_k != g.top_k)
+    return unsupported("k " + std::to_string(args.topk.router.top_k) +
+                       ", want that of the experts, " + std::to_string(g.top_k));
+  if (reinterpret_cast<uintptr_t>(args.x) % 16 != 0)
+    return unsupported("x: address not a multiple of 16");
   if (args.topk.router.kind != RouterKind::kDsv4)
     return unsupported("router " + std::string(name_of(args.topk.router.kind)) +
                        " on a CUDA device, want dsv4");
@@ -93,7 +100,7 @@ Status launch_front_mxfp8(const FrontMxfp8Args& args, cudaStream_t stream) {
   const auto kernel = experts <= 8 * cuda::kWarp    ? front_mxfp8_kernel<8>
                       : experts <= 12 * cuda::kWarp ? front_mxfp8_kernel<12>
                                                     : front_mxfp8_kernel<16>;
-  return launch("front_mxfp8", kernel, 1 + kOtherBlocks, kThreads, 0, a, stream);
+  return cuda::launch("front_mxfp8", kernel, dim3(1 + kOtherBlocks), kThreads, a, stream);
 }
 
 }  // namespace octet::sm90

@@ -13,9 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A result from before.
 std::string older(const Folder& folder) {
+  NamedTensors tensors;
+  tensors["x"] = make_x(2);
   const std::string path = folder / "older";
-  std::ofstream(path) << "from before";
+  const Finished f =
+      octet({"op", "mxfp8_quantize", "--input", save(folder / "rows", tensors), "--output", path});
+  EXPECT_EQ(f.exit, 0) << f.err;
   return path;
 }
 
@@ -42,6 +47,26 @@ TEST(Output, OfAFailedCommandNoOlderFileIsLeft) {
     EXPECT_EQ(f.exit, 1) << f.err;
     EXPECT_EQ(f.err_lines(), 1) << f.err;
     EXPECT_FALSE(fs::exists(output)) << words[0] << ": " << f.err;
+  }
+}
+
+TEST(Output, ThatIsNoResultStaysWhenACommandFails) {
+  const Folder folder;
+  const std::string model = make_checkpoint(folder, "gpt-oss-20b");
+  const std::string text = folder / "notes.txt";
+  std::ofstream(text) << "from before";
+  const std::string other = save(folder / "other", [] {
+    NamedTensors tensors;
+    tensors["x"] = make_x(2, 64);
+    return tensors;
+  }());
+  for (const std::string& output : {text, other}) {
+    const auto size = fs::file_size(output);
+    EXPECT_EQ(
+        octet({"run", model, "--layer", "7", "--input", folder / "x", "--output", output}).exit, 1);
+    EXPECT_EQ(octet({"pack", model, "--layer", "7", "--output", output}).exit, 1);
+    EXPECT_EQ(octet({"op", "topk", "--input", folder / "x", "--output", output}).exit, 1);
+    EXPECT_EQ(fs::file_size(output), size);
   }
 }
 

@@ -139,7 +139,7 @@ Status run_op(const dispatch::OperationInfo& op, const OpFlags& flags) {
   if (writes) {
     NamedViews views;
     for (const auto& [name, tensor] : outputs) views[name] = tensor.view();
-    OCTET_RETURN_IF_ERROR(checkpoint::save_safetensors(flags.output, views));
+    OCTET_RETURN_IF_ERROR(save_result(flags.output, views));
   }
   report(flags, outputs, seconds);
   return {};

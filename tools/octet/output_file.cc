@@ -7,6 +7,8 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "checkpoint/packed_file.h"
+#include "checkpoint/safetensors.h"
 #include "console.h"
 
 namespace octet::tools {
@@ -16,12 +18,22 @@ namespace fs = std::filesystem;
 
 std::atomic<const char*> older_output = nullptr;
 
-// Removes the file at its end unless told otherwise: also when memory runs out and an exception passes.
+constexpr const char* kResultKey = "octet_result";  // of a result's metadata
+
+bool is_result(const fs::path& path) {
+  const auto file = checkpoint::SafetensorsFile::open(path);
+  if (!file.ok()) return false;
+  const auto& metadata = file->header().metadata;
+  return metadata.count(kResultKey) > 0 ||
+         metadata.count(std::string(checkpoint::kPackVersionKey)) > 0;
+}
+
+// Removes an older result at its end unless told otherwise: also when memory runs out and an exception passes.
 class Older {
  public:
   explicit Older(const fs::path& output) : path_(output) {
     std::error_code ignored;
-    keep_ = !fs::is_regular_file(output, ignored);
+    keep_ = !fs::is_regular_file(output, ignored) || !is_result(output);
     if (!keep_) older_output = path_.c_str();
   }
   ~Older() {
@@ -74,6 +86,10 @@ Status check_apart(const fs::path& output, const fs::path& input) {
 }
 
 }  // namespace
+
+Status save_result(const fs::path& output, const NamedViews& tensors) {
+  return checkpoint::save_safetensors(output, tensors, {{kResultKey, "1"}});
+}
 
 Status write_output(const fs::path& output, std::initializer_list<fs::path> inputs,
                     const std::function<Status()>& work) {

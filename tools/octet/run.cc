@@ -78,7 +78,7 @@ Status save(const RunFlags& flags, const LayerSpec& spec, LayerOutput& out) {
   views["y"] = out.y.view();
   views["topk_ids"] = out.topk_ids.view();
   views["topk_weights"] = out.topk_weights.view();
-  return checkpoint::save_safetensors(flags.output, views);
+  return save_result(flags.output, views);
 }
 
 Status run_layer(const RunFlags& flags) {
