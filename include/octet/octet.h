@@ -364,7 +364,7 @@ OCTET_API octet_status octet_layer_enqueue(const octet_layer* layer, const octet
 
 /* ---- The table of kernels -------------------------------------------------------------------------------------------- */
 
-/* Kernels of this build, best first, reference last. */
+/* The kernels there are, best first, reference last; loading with one that this build or machine lacks says why. */
 OCTET_API int octet_kernel_count(void);
 /* The name of kernel `index`, static; NULL outside 0 ... octet_kernel_count() - 1. */
 OCTET_API const char* octet_kernel_name(int index);

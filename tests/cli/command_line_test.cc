@@ -216,6 +216,8 @@ TEST(CommandLine, ListsAreJsonToo) {
   const Finished kernels = octet({"list", "--json"});
   EXPECT_EQ(kernels.exit, 0);
   EXPECT_GE(kernels.json().size(), 4U);
+  EXPECT_EQ(kernels.json().back()["here"], true) << "the reference is everywhere";
+  for (const auto& k : kernels.json()) EXPECT_EQ(k["here"] == true, k["why_not"] == "") << k;
   const Finished operations = octet({"op", "--list", "--json"});
   EXPECT_EQ(operations.exit, 0);
   EXPECT_EQ(operations.json().size(), 15U);

@@ -23,17 +23,21 @@ Json kernels_json() {
                    {"activations", name_of(k.activations)},
                    {"weights", name_of(k.weights)},
                    {"max_tokens", k.max_tokens},
-                   {"checked", k.checked}});
+                   {"checked", k.checked},
+                   {"here", dispatch::machine_refusal(k.isa).empty()},
+                   {"why_not", dispatch::machine_refusal(k.isa)}});
   }
   return all;
 }
 
 void print_kernels() {
   std::vector<std::vector<std::string>> rows = {
-      {"kernel", "activations", "weights", "tokens", "checked on"}};
+      {"kernel", "activations", "weights", "tokens", "checked on", "here"}};
   for (const dispatch::Kernel& k : dispatch::kernels()) {
+    const std::string why_not = dispatch::machine_refusal(k.isa);
     rows.push_back({std::string(k.name), std::string(name_of(k.activations)),
-                    std::string(name_of(k.weights)), most_tokens(k), std::string(k.checked)});
+                    std::string(name_of(k.weights)), most_tokens(k), std::string(k.checked),
+                    why_not.empty() ? "yes" : "no: " + why_not});
   }
   print_table(rows);
 }
@@ -47,7 +51,8 @@ int list_verb(const Args& args) {
   describe_verb(
       app, "list",
       "Lists the kernels in the order in which they are tried, best first, the reference\n"
-      "last. octet explain says which of them a problem gets.",
+      "last, and which of them this build and machine have. octet explain says which of\n"
+      "them a problem gets.",
       "octet list --markdown");
   app.add_flag("--markdown", markdown, "as the table of the README");
   app.add_flag("--json", json, "as JSON");
