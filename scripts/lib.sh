@@ -36,19 +36,19 @@ find_nvcc() {
 }
 
 # The same; where there is none, NVIDIA's wheels come into build/nvcc first (270 MB). Beside the folder and then in its place, so that
-# half of it is never found.
+# half of it is never found. Each step says whether it failed: callers take the output, and bash does not stop there by itself.
 need_nvcc() {
   if [ -z "$(find_nvcc)" ]; then
     # shellcheck disable=SC2086
-    need_packages $NVCC_PACKAGES
+    need_packages $NVCC_PACKAGES || return 1
     say "bringing nvcc from PyPI into $NVCC_FOLDER"
-    rm -rf "$NVCC_FOLDER.part"
+    rm -rf "$NVCC_FOLDER.part" || return 1
     # shellcheck disable=SC2086
-    /usr/bin/python3 -m pip install -q --no-deps --root-user-action=ignore --target "$NVCC_FOLDER.part" $NVCC_WHEELS >&2
-    rm -rf "$NVCC_FOLDER"
-    mv "$NVCC_FOLDER.part" "$NVCC_FOLDER"
+    /usr/bin/python3 -m pip install -q --no-deps --root-user-action=ignore --target "$NVCC_FOLDER.part" $NVCC_WHEELS >&2 || return 1
+    rm -rf "$NVCC_FOLDER" || return 1
+    mv "$NVCC_FOLDER.part" "$NVCC_FOLDER" || return 1
   fi
-  find_nvcc
+  find_nvcc | grep .
 }
 
 # The clang build: every target without a warning, under both sanitizers, with libFuzzer's targets.

@@ -2,6 +2,7 @@
 #include "cuda/device_layer.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -53,11 +54,11 @@ class LoadedLayer final : public DeviceLayer {
   Status enqueue(const DeviceCall& call, void* workspace, int64_t workspace_bytes,
                  void* stream) const override;
   Status run(const DeviceCall& call) const override;
+  Status check(const DeviceCall& call) const override;
 
  private:
   bool is_mxfp8() const { return spec_.activations == Activations::kMxfp8; }
   Pieces pieces(int64_t tokens, int64_t top_k, std::byte* base) const;
-  Status check(const DeviceCall& call) const;
   Status enqueue_routing(const DeviceCall& call, Pieces& p, cudaStream_t stream) const;
 
   int device_;  // where the weights are
@@ -89,15 +90,39 @@ Pieces LoadedLayer::pieces(int64_t tokens, int64_t top_k, std::byte* base) const
   return p;
 }
 
-Status check_aligned(const char* name, const void* p) {
-  constexpr uintptr_t kLoad = 16;
-  const uintptr_t off = reinterpret_cast<uintptr_t>(p) % kLoad;
-  if (off == 0) return {};
-  return invalid_argument(std::string(name) + ": " + std::to_string(off) +
-                          " bytes after a multiple of 16, want a multiple");
+// Every pointer of a call on the device: whole loads of 16 bytes, or elements.
+Status check_aligned(const DeviceCall& c) {
+  struct Pointer {
+    const char* name;
+    const void* at;
+    uintptr_t want;
+  };
+  constexpr uintptr_t kLoad = 16, kWord = 4;
+  for (const auto& [name, at, want] : std::initializer_list<Pointer>{
+           {"x", c.x, kLoad},
+           {"shared", c.shared, kLoad},
+           {"y", c.y, kLoad},
+           {"rows", c.rows, kLoad},
+           {"x_quant", c.x_quant, kLoad},
+           {"topk_ids", c.ids.data, c.ids.is_i64 ? sizeof(int64_t) : kWord},
+           {"topk_weights", c.weights, kWord},
+           {"logits", c.logits, kWord},
+           {"input_ids", c.input_ids.data, c.input_ids.is_i64 ? sizeof(int64_t) : kWord},
+           {"topk_ids_out", c.topk_ids, kWord},
+           {"topk_weights_out", c.topk_weights, kWord},
+           {"permuted", c.permuted, kWord},
+           {"h", c.h, sizeof(Bf16)}}) {
+    const uintptr_t off = reinterpret_cast<uintptr_t>(at) % want;
+    if (off != 0) {
+      return invalid_argument(std::string(name) + ": " + std::to_string(off) +
+                              " bytes after a multiple of " + std::to_string(want) +
+                              ", want a multiple");
+    }
+  }
+  return {};
 }
 
-// Everything that a kernel's launch would refuse, before the first one.
+// Everything that a kernel's launch would refuse but for alignment, before the first one.
 Status LoadedLayer::check(const DeviceCall& call) const {
   constexpr int64_t kMostSlots = int64_t{1} << 24;
   if (call.tokens < 0 || call.top_k < 1) {
@@ -110,11 +135,6 @@ Status LoadedLayer::check(const DeviceCall& call) const {
                        std::to_string(call.top_k) + " ids, want at most " +
                        std::to_string(kMostSlots) + " ids");
   }
-  for (const auto& [name, p] : {std::pair<const char*, const void*>{"x", call.x},
-                                {"shared", call.shared},
-                                {"y", call.y},
-                                {"rows", call.rows}})
-    OCTET_RETURN_IF_ERROR(check_aligned(name, p));
   if (call.x == nullptr) return invalid_argument("x: missing");
   if (call.y == nullptr && call.rows == nullptr)
     return invalid_argument("y: missing, want y or rows");
@@ -184,6 +204,7 @@ Status LoadedLayer::enqueue(const DeviceCall& call, void* workspace, int64_t wor
                             void* stream_of_call) const {
   OCTET_RETURN_IF_ERROR(check(call));
   if (call.tokens == 0) return {};
+  OCTET_RETURN_IF_ERROR(check_aligned(call));
   int device = 0;
   OCTET_RETURN_IF_ERROR(device_status("current device", cudaGetDevice(&device)));
   if (device != device_) {

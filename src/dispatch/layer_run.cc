@@ -292,17 +292,19 @@ Status run_layer(const LayerData& layer, const LayerCall& call, std::byte* works
   if (call.topk_weights != nullptr) p.weights = call.topk_weights;
   if (call.permuted != nullptr) p.permuted = call.permuted;
   if (call.rows != nullptr) p.rows = call.rows;
+  cuda::DeviceCall routed;  // the router runs here, its results are the caller's
+  if (layer.device != nullptr) {
+    routed = device_call(layer, call);
+    routed.ids = {p.ids, false};
+    routed.weights = p.weights;
+    OCTET_RETURN_IF_ERROR(layer.device->check(routed));  // before anything is written
+  }
   if (has_ids(call)) {
     copy_given(call, call.tokens * top_k, p);
   } else {
     route(layer, call, p, executor);
   }
-  if (layer.device != nullptr) {  // the router's results are the caller's already
-    cuda::DeviceCall routed = device_call(layer, call);
-    routed.ids = {p.ids, false};
-    routed.weights = p.weights;
-    return layer.device->run(routed);
-  }
+  if (layer.device != nullptr) return layer.device->run(routed);
   if (layer.is_reference()) {
     run_reference(layer, call, p, top_k);
   } else {

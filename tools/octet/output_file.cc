@@ -21,6 +21,8 @@ std::atomic<const char*> older_output = nullptr;
 constexpr const char* kResultKey = "octet_result";  // of a result's metadata
 
 bool is_result(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
   const auto file = checkpoint::SafetensorsFile::open(path);
   if (!file.ok()) return false;
   const auto& metadata = file->header().metadata;
@@ -28,26 +30,29 @@ bool is_result(const fs::path& path) {
          metadata.count(std::string(checkpoint::kPackVersionKey)) > 0;
 }
 
-// Removes an older result at its end unless told otherwise: also when memory runs out and an exception passes.
-class Older {
+// Removes a result at its end, an older one or one that work() made, unless told otherwise: also when memory runs out and an exception
+// passes.
+class Result {
  public:
-  explicit Older(const fs::path& output) : path_(output) {
-    std::error_code ignored;
-    keep_ = !fs::is_regular_file(output, ignored) || !is_result(output);
-    if (!keep_) older_output = path_.c_str();
+  explicit Result(const fs::path& output) : path_(output), was_there_(is_result(output)) {
+    if (was_there_) older_output = path_.c_str();
   }
-  ~Older() {
+  ~Result() {
     older_output = nullptr;
-    std::error_code ignored;
-    if (!keep_) fs::remove(path_, ignored);
+    if (keep_) return;
+    try {
+      std::error_code ignored;
+      if (was_there_ || is_result(path_)) fs::remove(path_, ignored);
+    } catch (...) {  // no memory to look: not known as a result
+    }
   }
-  Older(const Older&) = delete;
-  Older& operator=(const Older&) = delete;
+  Result(const Result&) = delete;
+  Result& operator=(const Result&) = delete;
   void keep() { keep_ = true; }
 
  private:
   fs::path path_;
-  bool keep_;
+  bool was_there_, keep_ = false;
 };
 
 bool is_same(const fs::path& a, const fs::path& b) {
@@ -94,10 +99,10 @@ Status save_result(const fs::path& output, const NamedViews& tensors) {
 Status write_output(const fs::path& output, std::initializer_list<fs::path> inputs,
                     const std::function<Status()>& work) {
   for (const fs::path& input : inputs) OCTET_RETURN_IF_ERROR(check_apart(output, input));
-  Older older(output);
+  Result result(output);
   Status status = work();
   if (status.ok()) status = flush_report();
-  if (status.ok() || status.code == Code::kMisuse) older.keep();
+  if (status.ok() || status.code == Code::kMisuse) result.keep();
   return status;
 }
 
