@@ -13,7 +13,14 @@ enable_language(CUDA)
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")  # CMake 3.25 does not know that nvcc 12 and later take it
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 set(CMAKE_CUDA_STANDARD 20)
-find_package(CUDAToolkit REQUIRED)
+
+# The static runtime and its headers, where nvcc has them. Not by FindCUDAToolkit: CMake 3.25's stops at a CUDA 13, which has no nvToolsExt.
+find_package(Threads REQUIRED)
+find_library(OCTET_CUDART_STATIC cudart_static HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} ${CMAKE_CUDA_COMPILER_TOOLKIT_ROOT}
+             PATH_SUFFIXES lib64 lib REQUIRED)
+add_library(octet_cudart INTERFACE)
+target_link_libraries(octet_cudart INTERFACE "${OCTET_CUDART_STATIC}" Threads::Threads ${CMAKE_DL_LIBS} rt)
+target_include_directories(octet_cudart SYSTEM INTERFACE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 
 add_custom_target(octet_cuda_all)
 set(OCTET_CUDA_FLAGS -Werror all-warnings -lineinfo --expt-relaxed-constexpr --fmad=false -Xcompiler=-Wall,-Wextra)
@@ -30,7 +37,7 @@ function(octet_cuda_library name)
     "$<$<COMPILE_LANGUAGE:CXX>:$<TARGET_PROPERTY:octet_flags,INTERFACE_COMPILE_OPTIONS>>")
   set_target_properties(octet_${name} PROPERTIES RULE_LAUNCH_COMPILE "${PROJECT_SOURCE_DIR}/cmake/keep_ptxas.sh <OBJECT>")
   target_include_directories(octet_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
-  target_link_libraries(octet_${name} PUBLIC ${arg_DEPENDS} CUDA::cudart_static)
+  target_link_libraries(octet_${name} PUBLIC ${arg_DEPENDS} octet_cudart)
   add_dependencies(octet_cuda_all octet_${name})
 endfunction()
 

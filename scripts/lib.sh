@@ -45,6 +45,9 @@ need_nvcc() {
     rm -rf "$NVCC_FOLDER.part" || return 1
     # shellcheck disable=SC2086
     /usr/bin/python3 -m pip install -q --no-deps --root-user-action=ignore --target "$NVCC_FOLDER.part" $NVCC_WHEELS >&2 || return 1
+    # Where nvcc looks for what it links, and a name that CMake looks for.
+    ln -s lib "$NVCC_FOLDER.part/nvidia/cu13/lib64" || return 1
+    ln -s libcudart.so.13 "$NVCC_FOLDER.part/nvidia/cu13/lib/libcudart.so" || return 1
     rm -rf "$NVCC_FOLDER" || return 1
     mv "$NVCC_FOLDER.part" "$NVCC_FOLDER" || return 1
   fi
