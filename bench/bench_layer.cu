@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/async_copy.cuh"
 #include "cuda/front.h"
 #include "formats/bf16.h"
 #include "graph_time.cuh"
@@ -67,7 +68,7 @@ __global__ __launch_bounds__(32) void read_kernel(const __grid_constant__ ReadAr
   if (threadIdx.x != 0) return;
   for (uint64_t& b : full) ptx::init_barrier(b, 1);
   ptx::fence_barrier_init();
-  const uint64_t policy = ptx::evict_first();
+  const uint64_t policy = cuda::evict_first_policy();
   const auto issue = [&](int64_t piece, int slot) {
     ptx::arrive_expecting(full[slot], kPiece);
     ptx::bulk_copy(ring + slot * kPiece, a.from + piece * kPiece, kPiece, full[slot], policy);

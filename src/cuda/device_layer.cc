@@ -124,16 +124,15 @@ Status check_aligned(const DeviceCall& c) {
 
 // Everything that a kernel's launch would refuse but for alignment, before the first one.
 Status LoadedLayer::check(const DeviceCall& call) const {
-  constexpr int64_t kMostSlots = int64_t{1} << 24;
   if (call.tokens < 0 || call.top_k < 1) {
     return invalid_argument("tokens " + std::to_string(call.tokens) + ", top_k " +
                             std::to_string(call.top_k) + ", want 0 or more, 1 or more");
   }
   if (call.tokens == 0) return {};
-  if (call.tokens > kMostSlots / call.top_k) {
+  if (call.tokens > kMostIds / call.top_k) {
     return unsupported("tokens " + std::to_string(call.tokens) + " of " +
                        std::to_string(call.top_k) + " ids, want at most " +
-                       std::to_string(kMostSlots) + " ids");
+                       std::to_string(kMostIds) + " ids");
   }
   if (call.x == nullptr) return invalid_argument("x: missing");
   if (call.y == nullptr && call.rows == nullptr)

@@ -27,7 +27,7 @@ std::string device_refusal(int major, int minor);
 // Why it can't run a DeviceLayer: compute capability 8.0, and shared memory of a block (8.6, 8.9 and 12.0 have too little).
 std::string sm80_refusal();
 
-// One call; pointers are all of the same memory, the host's or the device's, tensors 16-byte aligned. Null: not given, not wanted.
+// One call; pointers are all of the same memory, the device's (tensors 16-byte aligned) or the host's. Null: not given, not wanted.
 struct DeviceCall {
   int64_t tokens = 0, top_k = 0;
   const Bf16* x = nullptr;  // [T, H]
@@ -52,8 +52,8 @@ class DeviceLayer {
  public:
   virtual ~DeviceLayer() = default;
 
-  // The pages of `tensors.files` are given back as it goes; no copy stays in host memory. On the current device, where its calls
-  // must be made too. Errors: kUnsupported (no device), kOutOfMemory with bytes wanted and free, kDeviceError.
+  // The pages of `tensors.files` are given back as it goes; no copy stays in host memory. On the current device, which
+  // enqueue() wants current too. Errors: kUnsupported (no device), kOutOfMemory with bytes wanted and free, kDeviceError.
   static Result<std::unique_ptr<const DeviceLayer>> load(const checkpoint::LayerTensors& tensors,
                                                          Executor& executor,
                                                          const Progress& progress);

@@ -112,14 +112,13 @@ Status check_dsv4(const TopkArgs& a) {
                      " on a CUDA device, want dsv4");
 }
 Status check_route(const RouteArgs& a) {
-  constexpr int64_t kMostSlots = int64_t{1} << 24;
   if (a.experts > routing::kRouteMaxExperts) {
     return unsupported("experts " + std::to_string(a.experts) + ", want at most " +
                        std::to_string(routing::kRouteMaxExperts));
   }
-  if (a.tokens * a.top_k > kMostSlots) {
+  if (a.tokens * a.top_k > kMostIds) {
     return unsupported("ids " + std::to_string(a.tokens * a.top_k) + ", want at most " +
-                       std::to_string(kMostSlots));
+                       std::to_string(kMostIds));
   }
   return {};
 }

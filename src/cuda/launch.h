@@ -28,6 +28,7 @@ __device__ __forceinline__ void let_next_begin() {
 
 inline Status launch_status(const char* kernel, cudaError_t error) {
   if (error == cudaSuccess) return {};
+  cudaGetLastError();  // said here; an earlier one is not ours to clear
   return {Code::kDeviceError, std::string(kernel) + ": " + cudaGetErrorString(error)};
 }
 
@@ -50,10 +51,8 @@ inline bool can_begin_early() {
 // Once a kernel and device, before the first launch with that much dynamic shared memory; loads the kernel, too.
 template <class Args>
 Status allow_shared_bytes(const char* name, void (*kernel)(Args), int bytes) {
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  if (error != cudaSuccess) cudaGetLastError();
-  return launch_status(name, error);
+  return launch_status(
+      name, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
 }
 
 // Enqueues kernel(args), with a programmatic edge to the kernel before it where it may begin early. Allocates nothing, synchronises nothing, safe inside
@@ -71,9 +70,7 @@ Status launch(const char* name, void (*kernel)(Args), dim3 grid, int threads, co
   config.stream = stream;
   config.attrs = &edge;
   config.numAttrs = can_begin_early() ? 1 : 0;
-  const cudaError_t error = cudaLaunchKernelEx(&config, kernel, args);
-  if (error != cudaSuccess) cudaGetLastError();  // said here; an earlier one is not ours to clear
-  return launch_status(name, error);
+  return launch_status(name, cudaLaunchKernelEx(&config, kernel, args));
 }
 
 }  // namespace octet::cuda

@@ -80,7 +80,7 @@ __device__ __forceinline__ uint64_t own_ids(const RouteArgs& a, RouteShared& sha
 }
 
 // fn(slot) for each slot of this thread's expert, in order. `last`: what own_ids() gave for the last piece, once it was asked; one
-// piece is all of a decode step.
+// piece is all of a few dozen ids.
 template <class Fn>
 __device__ __forceinline__ void for_own_slots(const RouteArgs& a, RouteShared& shared, const Fn& fn,
                                               uint64_t& last, bool is_known) {

@@ -2,6 +2,7 @@
 // kLoader of the experts' kernel: takes tickets and brings their stages. Lane 0 alone, but for the beginning.
 #pragma once
 
+#include "cuda/async_copy.cuh"
 #include "cuda/launch.h"
 #include "sm90/experts_shared.cuh"
 #include "sm90/ptx/bulk_copy.cuh"
@@ -57,7 +58,7 @@ struct Loader {
   const ExpertsKernelArgs& a;
   Shared& s;
   const Rings& rings;
-  uint64_t policy = ptx::evict_first();
+  uint64_t policy = cuda::evict_first_policy();
   int slot = 0;
   uint32_t parity = 1;  // at first every slot is free
   uint32_t turns = 0;   // four bytes: the next barrier of each warpgroup

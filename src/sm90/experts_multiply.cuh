@@ -4,6 +4,7 @@
 
 #include <cuda_bf16.h>
 
+#include "cuda/bf16_mma.cuh"
 #include "cuda/swiglu.cuh"
 #include "sm90/experts_shared.cuh"
 #include "sm90/hidden_mxfp8.cuh"
@@ -111,8 +112,8 @@ __device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Sha
     const __nv_bfloat162 two = __floats2bfloat162_rn(x, y);
     return *reinterpret_cast<const uint32_t*>(&two);
   };
-  const uint32_t first = ptx::transpose(pair(v[0], v[1])),
-                 second = ptx::transpose(pair(v[2], v[3]));
+  const uint32_t first = cuda::transpose_8x8(pair(v[0], v[1])),
+                 second = cuda::transpose_8x8(pair(v[2], v[3]));
   const int row = lane / 4;
   if (row >= rows_of(tile)) return;
   ptx::store_relaxed(a.rows + int64_t{s.slots[d.tile * 8 + row]} * a.hidden + column + lane % 4 * 4,

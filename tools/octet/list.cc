@@ -19,13 +19,14 @@ std::string most_tokens(const dispatch::Kernel& kernel) {
 Json kernels_json() {
   Json all = Json::array();
   for (const dispatch::Kernel& k : dispatch::kernels()) {
+    const std::string why_not = dispatch::machine_refusal(k.isa);
     all.push_back({{"kernel", k.name},
                    {"activations", name_of(k.activations)},
                    {"weights", name_of(k.weights)},
                    {"max_tokens", k.max_tokens},
                    {"checked", k.checked},
-                   {"here", dispatch::machine_refusal(k.isa).empty()},
-                   {"why_not", dispatch::machine_refusal(k.isa)}});
+                   {"here", why_not.empty()},
+                   {"why_not", why_not}});
   }
   return all;
 }

@@ -9,12 +9,7 @@
 
 namespace octet::sm90::ptx {
 
-// How long L2 keeps what a copy brings.
-__device__ __forceinline__ uint64_t evict_first() {
-  uint64_t policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
+// How long L2 keeps what a copy brings: this, or cuda/async_copy.cuh's.
 __device__ __forceinline__ uint64_t evict_normal() {
   uint64_t policy;
   asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
