@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kLoader of the experts' kernel: takes tickets and brings their stages. Lane 0 alone, but for the beginning.
+// kLoader of the experts' kernel: takes tickets and brings their stages.
 #pragma once
 
 #include "cuda/async_copy.cuh"
@@ -53,46 +53,70 @@ __device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Sh
                  policy);
 }
 
-// Lane 0's place in the ring and among the warpgroups.
+// The warp's place in the ring and among the warpgroups. All lanes know it, so that the stages of a unit or a chunk are prepared side by
+// side, a lane each; waiting for their slots and starting their copies goes one by one. LOADER6
 struct Loader {
   const ExpertsKernelArgs& a;
   Shared& s;
   const Rings& rings;
+  int lane;
   uint64_t policy = cuda::evict_first_policy();
   int slot = 0;
   uint32_t parity = 1;  // at first every slot is free
-  uint32_t turns = 0;   // four bytes: the next barrier of each warpgroup
+  int turn = 0;         // of lane g: the next barrier of warpgroup g
   int next_group = 0, buffer = 0, visit = 0;
   bool is_warm_up = true;
 
   // Anew, and in earnest.
   __device__ __forceinline__ void begin() {
-    turns = 0;
-    slot = next_group = buffer = visit = 0;
+    turn = slot = next_group = buffer = visit = 0;
     parity = 1;
     is_warm_up = false;
   }
 
-  // Stage `d` for warpgroup `group`, taken modulo their number: `bytes` from `from`, none for the word that there is no more.
-  __device__ __forceinline__ void issue(int group, Stage d, const uint8_t* from, uint32_t bytes) {
-    group %= ExpertsPlan::kWarpgroups;
-    const uint32_t turn = (turns >> (8 * group)) & 0xFF;
-    uint64_t& full = s.full[group][turn];
-    if (!is_warm_up) ptx::wait(s.empty[slot], parity);
-    d.slot = static_cast<uint8_t>(slot);
-    s.stage[group][turn] = d;
-    if (!is_warm_up) {
-      if (bytes != 0) {
-        ptx::arrive_expecting(full, bytes);
-        ptx::bulk_copy(rings.stages + slot * a.plan.slot_bytes(), from, bytes, full, policy);
-      } else {
-        ptx::arrive(full);
+  // Stages 0 ... count - 1: lane i has the i-th, for a warpgroup (taken modulo their number), of `bytes` from `from`, none for the word
+  // that there is no more. `takes`: returns a ticket, asked for when all but the last are on their way.
+  __device__ __forceinline__ int issue(int count, int group, Stage d, const uint8_t* from,
+                                       uint32_t bytes, bool takes) {
+    constexpr int kGroups = ExpertsPlan::kWarpgroups;
+    group %= kGroups;
+    const uint32_t all = count == cuda::kWarp ? cuda::kWholeWarp : (1U << count) - 1;
+    const uint32_t odd = __ballot_sync(cuda::kWholeWarp, (group & 1) != 0),
+                   high = __ballot_sync(cuda::kWholeWarp, (group & 2) != 0);
+    static_assert(kGroups == 4);
+    const auto lanes_of = [&](int g) {
+      return all & ((g & 1) != 0 ? odd : ~odd) & ((g & 2) != 0 ? high : ~high);
+    };
+    const int before = __popc(lanes_of(group) & ((1U << lane) - 1));
+    const int own_turn =
+        (__shfl_sync(cuda::kWholeWarp, turn, group) + before) % ExpertsPlan::kSlots;
+    turn = (turn + __popc(lanes_of(lane % kGroups))) % ExpertsPlan::kSlots;
+    const int own_slot = (slot + lane) % ExpertsPlan::kSlots;
+    d.slot = static_cast<uint8_t>(own_slot);
+    uint64_t& full = s.full[group][own_turn];
+    Stage& word = s.stage[group][own_turn];
+    uint8_t* const to = rings.stages + own_slot * a.plan.slot_bytes();
+    int ticket = 0;
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      if (takes && i + 1 == count) ticket = take();
+      if (!is_warm_up) ptx::wait(s.empty[slot], parity);
+      if (lane == i) {
+        word = d;
+        if (!is_warm_up) {
+          if (bytes != 0) {
+            ptx::arrive_expecting(full, bytes);
+            ptx::bulk_copy(to, from, bytes, full, policy);
+          } else {
+            ptx::arrive(full);
+          }
+        }
       }
+      const bool wraps = slot + 1 == ExpertsPlan::kSlots;
+      slot = wraps ? 0 : slot + 1;
+      parity ^= wraps ? 1U : 0U;
     }
-    turns += (turn + 1 < ExpertsPlan::kSlots ? 1U : 0U - turn) << (8 * group);
-    const bool wraps = slot + 1 == ExpertsPlan::kSlots;
-    slot = wraps ? 0 : slot + 1;
-    parity ^= wraps ? 1U : 0U;
+    return ticket;
   }
 
   // Until all stages but the last `most` have been read.
@@ -102,103 +126,96 @@ struct Loader {
     ptx::wait(s.empty[wraps ? ahead - ExpertsPlan::kSlots : ahead], wraps ? parity ^ 1 : parity);
   }
 
+  // Lane 0's: the ticket.
   __device__ __forceinline__ int take() const {
-    return is_warm_up ? 0 : static_cast<int>(atomicAdd(a.tickets, 1U));
+    return is_warm_up || lane != 0 ? 0 : static_cast<int>(atomicAdd(a.tickets, 1U));
   }
 
-  // Leaves go to the warpgroups in turn. The next ticket is asked for before the last copy: it comes as that goes, and nobody holds two
-  // while others have none.
-  __device__ __forceinline__ void bring_up(const Work& w, int& next) {
+  // Leaves go to the warpgroups in turn. Returns the next ticket: nobody holds two tickets of first matrices while others have none.
+  __device__ __forceinline__ int bring_up(const Work& w) {
     const StageShape& m = a.plan.w13;
-    const uint8_t* from = a.weights + s.experts[w.tile] * a.expert_bytes + w.first * m.unit_bytes;
-    Stage d{.kind = Work::Kind::kUp,
-            .flags = 0,
-            .slot = 0,
-            .leaf = 0,
-            .buffer = static_cast<uint8_t>(buffer),
-            .weight = 0,
-            .index = 0,
-            .tile = static_cast<uint16_t>(w.tile),
-            .unit = static_cast<uint16_t>(w.first),
-            .visit = 0};
-    for (int stage = 0, left = m.leaves.stages_a_leaf, pairs = m.pairs; stage < m.num_stages;
-         ++stage) {
-      const bool is_last = stage + 1 == m.num_stages, ends_leaf = --left == 0 || is_last;
-      if (is_last) next = take();
-      const bool ends_share = ends_leaf && d.leaf + ExpertsPlan::kWarpgroups >= m.leaves.count;
-      d.flags = static_cast<uint8_t>((ends_leaf ? Stage::kEndsLeaf : 0) |
-                                     (ends_share ? Stage::kEndsShare : 0));
-      d.index = static_cast<uint16_t>(stage);
-      const auto bytes =
-          static_cast<uint32_t>(min(pairs, m.stage_pairs) * 4 * StageShape::kRecordBytes);
-      issue(next_group, d, from, bytes);
-      from += bytes;
-      pairs -= m.stage_pairs;
-      if (!ends_leaf) continue;
-      left = m.leaves.stages_a_leaf;
-      ++d.leaf;
-      ++next_group;
+    const uint8_t* const from =
+        a.weights + s.experts[w.tile] * a.expert_bytes + w.first * m.unit_bytes;
+    const int a_leaf = m.leaves.stages_a_leaf;
+    int ticket = 0;
+#pragma unroll 1
+    for (int first = 0; first < m.num_stages; first += cuda::kWarp) {
+      const int index = first + lane, leaf = a_leaf == 1 ? index : index / a_leaf;
+      const bool ends_leaf = index + 1 == m.num_stages || index + 1 == (leaf + 1) * a_leaf;
+      const bool ends_share = ends_leaf && leaf + ExpertsPlan::kWarpgroups >= m.leaves.count;
+      const int count = min(m.num_stages - first, cuda::kWarp);
+      ticket = issue(count, next_group + leaf,
+                     {.kind = Work::Kind::kUp,
+                      .flags = static_cast<uint8_t>((ends_leaf ? Stage::kEndsLeaf : 0) |
+                                                    (ends_share ? Stage::kEndsShare : 0)),
+                      .slot = 0,
+                      .leaf = static_cast<uint8_t>(leaf),
+                      .buffer = static_cast<uint8_t>(buffer),
+                      .weight = 0,
+                      .index = static_cast<uint16_t>(index),
+                      .tile = static_cast<uint16_t>(w.tile),
+                      .unit = static_cast<uint16_t>(w.first),
+                      .visit = 0},
+                     from + index * m.stage_bytes(),
+                     static_cast<uint32_t>(m.pairs_in(index) * 4 * StageShape::kRecordBytes),
+                     first + count == m.num_stages);
     }
+    next_group += m.leaves.count;
     buffer = buffer + 1 == a.plan.buffers ? 0 : buffer + 1;
+    return ticket;
   }
 
   // Units of a chunk go to the warpgroups in turn, each with all of its stages.
   __device__ __forceinline__ void bring_down(const Work& w) {
     const StageShape& m = a.plan.w2;
     announce(w.tile);
-    const uint8_t* from =
+    const uint8_t* const from =
         a.weights + s.experts[w.tile] * a.expert_bytes + a.w2_offset + w.first * m.unit_bytes;
-    Stage d{.kind = Work::Kind::kDown,
-            .flags = 0,
-            .slot = 0,
-            .leaf = 0,
-            .buffer = 0,
-            .weight = static_cast<uint8_t>(w.count == 1   ? Shared::kHReaders
-                                           : w.count == 2 ? Shared::kHReaders / 2
-                                           : w.count == 3 ? Shared::kHReaders / 3
-                                                          : Shared::kHReaders / 4),
-            .index = 0,
-            .tile = static_cast<uint16_t>(w.tile),
-            .unit = 0,
-            .visit = visit};
-    for (int stage = 0, left = m.leaves.stages_a_leaf, pairs = m.pairs; stage < m.num_stages;
-         ++stage) {
-      const bool is_last = stage + 1 == m.num_stages, ends_leaf = --left == 0 || is_last;
-      d.flags = static_cast<uint8_t>((ends_leaf ? Stage::kEndsLeaf : 0) |
-                                     (is_last ? Stage::kEndsShare : 0));
-      d.index = static_cast<uint16_t>(stage);
-      const uint8_t* at = from;
-      for (int i = 0; i < w.count; ++i) {
-        const int strips = m.strips_in(w.first + i), record = strips * StageShape::kRecordBytes;
-        d.unit = static_cast<uint16_t>(w.first + i);
-        issue(next_group + i, d, at + stage * (record * m.stage_pairs),
-              static_cast<uint32_t>(record * min(pairs, m.stage_pairs)));
-        at += m.unit_bytes;
-      }
-      pairs -= m.stage_pairs;
-      if (!ends_leaf) continue;
-      left = m.leaves.stages_a_leaf;
-      ++d.leaf;
+    const int a_leaf = m.leaves.stages_a_leaf, all = m.num_stages * w.count,
+              most = cuda::kWarp / w.count * w.count;
+#pragma unroll 1
+    for (int first = 0; first < all; first += most) {
+      const int at = first + lane, index = m.num_stages == 1 ? 0 : at / w.count,
+                unit = at - index * w.count, leaf = a_leaf == 1 ? index : index / a_leaf;
+      const bool is_last = index + 1 == m.num_stages;
+      const int record = m.strips_in(w.first + unit) * StageShape::kRecordBytes;
+      issue(min(all - first, most), next_group + unit,
+            {.kind = Work::Kind::kDown,
+             .flags = static_cast<uint8_t>(
+                 (is_last || index + 1 == (leaf + 1) * a_leaf ? Stage::kEndsLeaf : 0) |
+                 (is_last ? Stage::kEndsShare : 0)),
+             .slot = 0,
+             .leaf = static_cast<uint8_t>(leaf),
+             .buffer = 0,
+             .weight = static_cast<uint8_t>(w.count == 1   ? Shared::kHReaders
+                                            : w.count == 2 ? Shared::kHReaders / 2
+                                            : w.count == 3 ? Shared::kHReaders / 3
+                                                           : Shared::kHReaders / 4),
+             .index = static_cast<uint16_t>(index),
+             .tile = static_cast<uint16_t>(w.tile),
+             .unit = static_cast<uint16_t>(w.first + unit),
+             .visit = visit},
+            from + unit * m.unit_bytes + index * (record * m.stage_pairs),
+            static_cast<uint32_t>(record * m.pairs_in(index)), false);
     }
     next_group += w.count;
     ++visit;
   }
   __device__ __forceinline__ void announce(int tile) {
-    if (is_warm_up) return;
+    if (is_warm_up || lane != 0) return;
     s.visit_tile[visit % Shared::kVisits] = tile;
     ptx::arrive(s.visit[visit % Shared::kVisits]);
   }
   __device__ __forceinline__ void end() {
     for (int i = 0; i < ExpertsPlan::kAuxWarps; ++i, ++visit) announce(-1);
-    for (int group = 0; group < ExpertsPlan::kWarpgroups; ++group)
-      issue(group, Stage{.kind = Work::Kind::kNone}, nullptr, 0);
+    issue(ExpertsPlan::kWarpgroups, lane, Stage{.kind = Work::Kind::kNone}, nullptr, 0, false);
   }
 };
 
 // All lanes. Each kind of work once for nothing before the wait: code that a launch meets for the first time comes slowly.
 __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                      int lane) {
-  Loader loader{a, s, rings};
+  Loader loader{a, s, rings, lane}; /*STAMP_VARS*/
   Work w{Work::Kind::kUp, 0, 0, 1};
   int next = 0;
   WorkOrder order(0, 1, 1, 1);
@@ -209,7 +226,7 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
       cuda::wait_for_previous();
       cuda::let_next_begin();
       loader.begin();
-      next = lane == 0 ? loader.take() : 0;
+      next = loader.take();
       const int tiles = __ldcg(a.record + 1);
       const int expert[2] = {__ldcg(a.record + 4 + min(lane, a.most_tiles - 1)),
                              __ldcg(a.record + 4 + min(lane + cuda::kWarp, a.most_tiles - 1))};
@@ -220,16 +237,15 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
       const auto grid = static_cast<int>(gridDim.x);
       units_a_cta = (tiles * a.plan.w2.units() + grid - 1) / grid;
       order = WorkOrder(tiles, a.plan.w13.units(), a.plan.w2.units(), ExpertsPlan::kChunk);
+      /*STAMP_TICKET*/
     }
-    if (lane != 0) {
-      if (step < -1) continue;
-      return;
-    }
-    if (step >= -1) w = order[next];
+    if (step >= -1) w = order[__shfl_sync(cuda::kWholeWarp, next, 0)];
     if (w.kind == Work::Kind::kNone) break;
     if (w.kind == Work::Kind::kUp) {
-      loader.bring_up(w, next);
+      /*STAMP_UP*/
+      next = loader.bring_up(w);
     } else {
+      /*STAMP_DOWN*/
       // Few for each CTA: who waits for h must not take what others could begin with.
       const bool are_few = units_a_cta <= ExpertsPlan::kFewUnits;
       if (!are_few) next = loader.take();
@@ -241,6 +257,7 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
     }
     if (step == -3) w.kind = Work::Kind::kDown;
   }
+  /*STAMP_END*/
   loader.end();
 }
 
