@@ -12,9 +12,9 @@ namespace octet::sm90 {
 
 // All lanes, before the others may touch a barrier.
 __device__ __forceinline__ void init_shared(Shared& s, int lane) {
-  for (int i = lane; i < ExpertsPlan::kWarpgroups * ExpertsPlan::kSlots; i += cuda::kWarp)
+  for (int i = lane; i < ExpertsPlan::kWarpgroups * ExpertsPlan::kMostSlots; i += cuda::kWarp)
     ptx::init_barrier((&s.full[0][0])[i], 1);
-  if (lane < ExpertsPlan::kSlots) ptx::init_barrier(s.empty[lane], 4);
+  if (lane < ExpertsPlan::kMostSlots) ptx::init_barrier(s.empty[lane], 4);
   if (lane < Shared::kVisits) {
     ptx::init_barrier(s.visit[lane], 1);
     ptx::init_barrier(s.h_full[lane], 1);
@@ -61,17 +61,35 @@ struct Loader {
   const Rings& rings;
   int lane;
   uint64_t policy = cuda::evict_first_policy();
-  int slot = 0;
-  uint32_t parity = 1;  // at first every slot is free
-  int turn = 0;         // of lane g: the next barrier of warpgroup g
+  // The ring: slots first, first + 1 ... kSlots - 1, 0 ... first - 1, kSlots ... slots - 1.
+  int first = 0, slots = ExpertsPlan::kSlots, at = 0;
+  uint32_t parities = ~0U;  // of the slots; at first every one is free
+  int turn = 0;             // of lane g: the next barrier of warpgroup g
   int next_group = 0, buffer = 0, visit = 0;
   bool is_warm_up = true;
+  static constexpr int kMostTogether = 8;
 
   // Anew, and in earnest.
   __device__ __forceinline__ void begin() {
-    turn = slot = next_group = buffer = visit = 0;
-    parity = 1;
+    turn = first = at = next_group = buffer = visit = 0;
+    slots = ExpertsPlan::kSlots;
+    parities = ~0U;
     is_warm_up = false;
+  }
+  // From here on second matrices alone: the slots that are added come behind those of all stages before, so who finds them free knows
+  // that nobody reads activations any more.
+  __device__ __forceinline__ void begin_down() {
+    if (is_warm_up || slots == a.plan.down_slots()) return;
+    ptx::wait(s.x_full, 0);  // who has no first matrices does not wait for them elsewhere
+    slots = a.plan.down_slots();
+    first = at;
+    at = 0;
+  }
+  __device__ __forceinline__ int slot_at(int place) const {
+    const int slot = first + place;
+    return place >= ExpertsPlan::kSlots  ? place
+           : slot >= ExpertsPlan::kSlots ? slot - ExpertsPlan::kSlots
+                                         : slot;
   }
 
   // Stages 0 ... count - 1: lane i has the i-th, for a warpgroup (taken modulo their number), of `bytes` from `from`, none for the word
@@ -89,18 +107,23 @@ struct Loader {
     };
     const int before = __popc(lanes_of(group) & ((1U << lane) - 1));
     const int own_turn =
-        (__shfl_sync(cuda::kWholeWarp, turn, group) + before) % ExpertsPlan::kSlots;
-    turn = (turn + __popc(lanes_of(lane % kGroups))) % ExpertsPlan::kSlots;
-    const int own_slot = (slot + lane) % ExpertsPlan::kSlots;
+        (__shfl_sync(cuda::kWholeWarp, turn, group) + before) % ExpertsPlan::kMostSlots;
+    turn = (turn + __popc(lanes_of(lane % kGroups))) % ExpertsPlan::kMostSlots;
+    int own_at = at + lane % kMostTogether;
+    own_at -= own_at >= slots ? slots : 0;
+    own_at -= own_at >= slots ? slots : 0;
+    const int own_slot = slot_at(own_at);
     d.slot = static_cast<uint8_t>(own_slot);
     uint64_t& full = s.full[group][own_turn];
     Stage& word = s.stage[group][own_turn];
-    uint8_t* const to = rings.stages + own_slot * a.plan.slot_bytes();
+    uint8_t* const to = rings.slot(a.plan, own_slot);
     int ticket = 0;
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
       if (takes && i + 1 == count) ticket = take();
-      if (!is_warm_up) ptx::wait(s.empty[slot], parity);
+      const int slot = slot_at(at);
+      if (!is_warm_up) ptx::wait(s.empty[slot], parities >> slot & 1);
+      parities ^= 1U << slot;
       if (lane == i) {
         word = d;
         if (!is_warm_up) {
@@ -112,18 +135,16 @@ struct Loader {
           }
         }
       }
-      const bool wraps = slot + 1 == ExpertsPlan::kSlots;
-      slot = wraps ? 0 : slot + 1;
-      parity ^= wraps ? 1U : 0U;
+      at = at + 1 == slots ? 0 : at + 1;
     }
     return ticket;
   }
 
-  // Until all stages but the last `most` have been read.
-  __device__ __forceinline__ void wait_for_all_but(int most) {
-    const int ahead = slot + ExpertsPlan::kSlots - 1 - most;
-    const bool wraps = ahead >= ExpertsPlan::kSlots;
-    ptx::wait(s.empty[wraps ? ahead - ExpertsPlan::kSlots : ahead], wraps ? parity ^ 1 : parity);
+  // Until h of the last tile that was announced is there.
+  __device__ __forceinline__ void wait_for_h() {
+    if (is_warm_up) return;
+    const int last = visit - 1;
+    ptx::wait(s.h_full[last % Shared::kVisits], static_cast<uint32_t>(last / Shared::kVisits) & 1U);
   }
 
   // Lane 0's: the ticket.
@@ -139,11 +160,11 @@ struct Loader {
     const int a_leaf = m.leaves.stages_a_leaf;
     int ticket = 0;
 #pragma unroll 1
-    for (int first = 0; first < m.num_stages; first += cuda::kWarp) {
-      const int index = first + lane, leaf = a_leaf == 1 ? index : index / a_leaf;
+    for (int from_stage = 0; from_stage < m.num_stages; from_stage += kMostTogether) {
+      const int index = from_stage + lane, leaf = a_leaf == 1 ? index : index / a_leaf;
       const bool ends_leaf = index + 1 == m.num_stages || index + 1 == (leaf + 1) * a_leaf;
       const bool ends_share = ends_leaf && leaf + ExpertsPlan::kWarpgroups >= m.leaves.count;
-      const int count = min(m.num_stages - first, cuda::kWarp);
+      const int count = min(m.num_stages - from_stage, kMostTogether);
       ticket = issue(count, next_group + leaf,
                      {.kind = Work::Kind::kUp,
                       .flags = static_cast<uint8_t>((ends_leaf ? Stage::kEndsLeaf : 0) |
@@ -158,7 +179,7 @@ struct Loader {
                       .visit = 0},
                      from + index * m.stage_bytes(),
                      static_cast<uint32_t>(m.pairs_in(index) * 4 * StageShape::kRecordBytes),
-                     first + count == m.num_stages);
+                     from_stage + count == m.num_stages);
     }
     next_group += m.leaves.count;
     buffer = buffer + 1 == a.plan.buffers ? 0 : buffer + 1;
@@ -169,17 +190,18 @@ struct Loader {
   __device__ __forceinline__ void bring_down(const Work& w) {
     const StageShape& m = a.plan.w2;
     announce(w.tile);
+    begin_down();
     const uint8_t* const from =
         a.weights + s.experts[w.tile] * a.expert_bytes + a.w2_offset + w.first * m.unit_bytes;
     const int a_leaf = m.leaves.stages_a_leaf, all = m.num_stages * w.count,
-              most = cuda::kWarp / w.count * w.count;
+              most = kMostTogether / w.count * w.count;
 #pragma unroll 1
-    for (int first = 0; first < all; first += most) {
-      const int at = first + lane, index = m.num_stages == 1 ? 0 : at / w.count,
-                unit = at - index * w.count, leaf = a_leaf == 1 ? index : index / a_leaf;
+    for (int done = 0; done < all; done += most) {
+      const int own = done + lane, index = m.num_stages == 1 ? 0 : own / w.count,
+                unit = own - index * w.count, leaf = a_leaf == 1 ? index : index / a_leaf;
       const bool is_last = index + 1 == m.num_stages;
       const int record = m.strips_in(w.first + unit) * StageShape::kRecordBytes;
-      issue(min(all - first, most), next_group + unit,
+      issue(min(all - done, most), next_group + unit,
             {.kind = Work::Kind::kDown,
              .flags = static_cast<uint8_t>(
                  (is_last || index + 1 == (leaf + 1) * a_leaf ? Stage::kEndsLeaf : 0) |
@@ -219,13 +241,14 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
   Work w{Work::Kind::kUp, 0, 0, 1};
   int next = 0;
   WorkOrder order(0, 1, 1, 1);
-  int units_a_cta = 0;
+  int units_a_cta = 0, held = 0;  // of second matrices
 #pragma unroll 1
   for (int step = -3;; ++step) {
     if (step == -1) {
       cuda::wait_for_previous();
       cuda::let_next_begin();
       loader.begin();
+      held = 0;
       next = loader.take();
       const int tiles = __ldcg(a.record + 1);
       const int expert[2] = {__ldcg(a.record + 4 + min(lane, a.most_tiles - 1)),
@@ -246,12 +269,13 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
       next = loader.bring_up(w);
     } else {
       /*STAMP_DOWN*/
-      // Few for each CTA: who waits for h must not take what others could begin with.
-      const bool are_few = units_a_cta <= ExpertsPlan::kFewUnits;
-      if (!are_few) next = loader.take();
+      // Few for each CTA: who waits for h takes no more than its share, with which others could begin.
+      held += w.count;
+      const bool may_take = units_a_cta > ExpertsPlan::kFewUnits || held + w.count <= units_a_cta;
+      if (may_take) next = loader.take();
       loader.bring_down(w);
-      if (are_few) {
-        if (!loader.is_warm_up) loader.wait_for_all_but(max(0, units_a_cta - ExpertsPlan::kChunk));
+      if (!may_take) {
+        loader.wait_for_h();
         next = loader.take();
       }
     }

@@ -125,7 +125,7 @@ template <int kPairs, bool kOneLeaf, bool kAnyScale>
 __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                          int warp, int lane) {
   const int group = warp / 4, quarter = warp % 4;
-  Turn<ExpertsPlan::kSlots> turn;
+  Turn<ExpertsPlan::kMostSlots> turn;
   constexpr int kSums = kOneLeaf ? 1 : kPartials;
   float acc[4] = {}, p[kSums][4];
   const auto clear = [&] {
@@ -153,8 +153,7 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
     }
     const int pairs = m.pairs_in(d.index);
     add_stage<kPairs, kAnyScale>(
-        acc,
-        rings.stages + d.slot * a.plan.slot_bytes() + quarter * pairs * StageShape::kRecordBytes,
+        acc, rings.slot(a.plan, d.slot) + quarter * pairs * StageShape::kRecordBytes,
         activations + d.index * m.stage_pairs * static_cast<int>(ActivationRecord::bytes(rows)),
         rows, pairs, lane);
     __syncwarp();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What CTAs of the experts' kernel need to know of shape and rows, and how they divide their shared memory.
 //
-//   slots     stages of weights on their way or being read
+//   slots     stages of weights on their way or being read: kSlots, and more for second matrices, where the activations were: a CTA
+//             needs these no more, since its first matrices come first
 //   buffers   sums of units that are being finished. A warp that finishes a unit has not released its next stage, so the others are at most
 //             kSlots + 3 leaves beyond that unit; unit n + buffers begins further on.
 //   h slots   h of the tiles whose second matrices are being read or come next
@@ -46,7 +47,7 @@ inline StageShape stage_shape(const layouts::StreamMatrix& m) {
 }
 
 struct ExpertsPlan {
-  static constexpr int kWarpgroups = 4, kSlots = 6;
+  static constexpr int kWarpgroups = 4, kSlots = 6, kMostSlots = 8;
   static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 3;
   static constexpr int kLoaderWarp = kComputeWarps;
   static constexpr int kComputeThreads = kComputeWarps * 32;
@@ -76,6 +77,11 @@ struct ExpertsPlan {
   // With what products read behind the last record.
   OCTET_BOTH static int with_slack(int bytes) {
     return (bytes + static_cast<int>(ActivationRecord::kSlackBytes) + 127) / 128 * 128;
+  }
+  // Slots for stages of the second matrices.
+  OCTET_BOTH int down_slots() const {
+    const int more = with_slack(x_bytes()) / w2.stage_bytes();
+    return kSlots + (more < kMostSlots - kSlots ? more : kMostSlots - kSlots);
   }
   OCTET_BOTH int parts_bytes() const { return buffers * parts * 128 * 16; }
   OCTET_BOTH int dynamic_bytes() const {

@@ -59,14 +59,14 @@ static_assert(sizeof(Stage) == 16);
 
 struct Shared {
   // Visits n and n + kVisits are never under way together: there are more than stages in the ring. So a parity tells them apart.
-  static constexpr int kVisits = ExpertsPlan::kSlots + 1 + ExpertsPlan::kAuxWarps;
+  static constexpr int kVisits = ExpertsPlan::kMostSlots + 1 + ExpertsPlan::kAuxWarps;
   static constexpr int kHReaders = 12;  // a multiple of every number of units in a chunk
-  uint64_t full[ExpertsPlan::kWarpgroups][ExpertsPlan::kSlots];
-  uint64_t empty[ExpertsPlan::kSlots];
+  uint64_t full[ExpertsPlan::kWarpgroups][ExpertsPlan::kMostSlots];
+  uint64_t empty[ExpertsPlan::kMostSlots];
   uint64_t record_full, x_full, rows_done;
   uint64_t h_empty[ExpertsPlan::kMostHSlots];
   uint64_t visit[kVisits], h_full[kVisits];
-  Stage stage[ExpertsPlan::kWarpgroups][ExpertsPlan::kSlots];
+  Stage stage[ExpertsPlan::kWarpgroups][ExpertsPlan::kMostSlots];
   int32_t visit_tile[kVisits];
   alignas(16) int32_t record[routing::record_words(kMostTiles)];
   uint32_t parts_in[ExpertsPlan::kMostBuffers][4], blocks_in[ExpertsPlan::kMostBuffers];
@@ -90,6 +90,10 @@ struct Rings {
         h(x + ExpertsPlan::with_slack(p.x_bytes())),
         parts(
             reinterpret_cast<float4*>(h + p.h_slots * ExpertsPlan::with_slack(p.h_tile_bytes()))) {}
+  __device__ __forceinline__ uint8_t* slot(const ExpertsPlan& p, int n) const {
+    return n < ExpertsPlan::kSlots ? stages + n * p.slot_bytes()
+                                   : x + (n - ExpertsPlan::kSlots) * p.w2.stage_bytes();
+  }
 };
 
 // Turns through the slots of a ring, and the parity of the phase.
