@@ -49,8 +49,7 @@ __device__ __forceinline__ void bring_h(const ExpertsKernelArgs& a, Shared& s, c
     const int slot = visit % a.plan.h_slots, turn = visit / a.plan.h_slots;
     if (turn > 0) ptx::wait(s.h_empty[slot], static_cast<uint32_t>(turn - 1) & 1U);
     const int rows = ActivationRecord::padded_rows(rows_of(s.tiles[tile]));
-    copy_h(rings.h + slot * ExpertsPlan::with_slack(a.plan.h_tile_bytes()),
-           a.h + int64_t{tile} * a.plan.h_tile_bytes(),
+    copy_h(rings.base + rings.h_slot_at(a.plan, slot), a.h + int64_t{tile} * a.plan.h_tile_bytes(),
            a.plan.w2.pairs * static_cast<int>(ActivationRecord::bytes(rows)), lane);
     ptx::fence_shared_for_async();
     __syncwarp();

@@ -49,8 +49,8 @@ __device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Sh
   __syncwarp();
   const int at = (lane + static_cast<int>(blockIdx.x)) % kPieces * piece;
   if (lane >= kPieces || at >= bytes) return;
-  ptx::bulk_copy(rings.x + at, a.x + at, static_cast<uint32_t>(min(piece, bytes - at)), s.x_full,
-                 policy);
+  ptx::bulk_copy(rings.base + rings.x_at + at, a.x + at,
+                 static_cast<uint32_t>(min(piece, bytes - at)), s.x_full, policy);
 }
 
 // The warp's place in the ring and among the warpgroups. All lanes know it, so that the stages of a unit or a chunk are prepared side by
@@ -65,13 +65,16 @@ struct Loader {
   int first = 0, slots = ExpertsPlan::kSlots, at = 0;
   uint32_t parities = ~0U;  // of the slots; at first every one is free
   int turn = 0;             // of lane g: the next barrier of warpgroup g
-  int next_group = 0, buffer = 0, visit = 0;
+  int next_group = 0, buffer = 0;
+  Turn<Shared::kVisits> visit;
+  int h_slot = 0;
   bool is_warm_up = true;
   static constexpr int kMostTogether = 8;
 
   // Anew, and in earnest.
   __device__ __forceinline__ void begin() {
-    turn = first = at = next_group = buffer = visit = 0;
+    turn = first = at = next_group = buffer = h_slot = 0;
+    visit = {};
     slots = ExpertsPlan::kSlots;
     parities = ~0U;
     is_warm_up = false;
@@ -116,7 +119,7 @@ struct Loader {
     d.slot = static_cast<uint8_t>(own_slot);
     uint64_t& full = s.full[group][own_turn];
     Stage& word = s.stage[group][own_turn];
-    uint8_t* const to = rings.slot(a.plan, own_slot);
+    d.weights = rings.slot_at(a.plan, own_slot);
     int ticket = 0;
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
@@ -129,7 +132,7 @@ struct Loader {
         if (!is_warm_up) {
           if (bytes != 0) {
             ptx::arrive_expecting(full, bytes);
-            ptx::bulk_copy(to, from, bytes, full, policy);
+            ptx::bulk_copy(rings.base + d.weights, from, bytes, full, policy);
           } else {
             ptx::arrive(full);
           }
@@ -138,13 +141,6 @@ struct Loader {
       at = at + 1 == slots ? 0 : at + 1;
     }
     return ticket;
-  }
-
-  // Until h of the last tile that was announced is there.
-  __device__ __forceinline__ void wait_for_h() {
-    if (is_warm_up) return;
-    const int last = visit - 1;
-    ptx::wait(s.h_full[last % Shared::kVisits], static_cast<uint32_t>(last / Shared::kVisits) & 1U);
   }
 
   // Lane 0's: the ticket.
@@ -165,20 +161,20 @@ struct Loader {
       const bool ends_leaf = index + 1 == m.num_stages || index + 1 == (leaf + 1) * a_leaf;
       const bool ends_share = ends_leaf && leaf + ExpertsPlan::kWarpgroups >= m.leaves.count;
       const int count = min(m.num_stages - from_stage, kMostTogether);
-      ticket = issue(count, next_group + leaf,
-                     {.kind = Work::Kind::kUp,
-                      .flags = static_cast<uint8_t>((ends_leaf ? Stage::kEndsLeaf : 0) |
-                                                    (ends_share ? Stage::kEndsShare : 0)),
-                      .slot = 0,
-                      .leaf = static_cast<uint8_t>(leaf),
-                      .buffer = static_cast<uint8_t>(buffer),
-                      .weight = 0,
-                      .index = static_cast<uint16_t>(index),
-                      .tile = static_cast<uint16_t>(w.tile),
-                      .unit = static_cast<uint16_t>(w.first),
-                      .visit = 0},
-                     from + index * m.stage_bytes(),
-                     static_cast<uint32_t>(m.pairs_in(index) * 4 * StageShape::kRecordBytes),
+      const int pairs = m.pairs_in(index);
+      Stage d{};
+      d.activations = rings.x_at + records_at(index, m, a.plan.rows);
+      d.pairs = static_cast<uint8_t>(pairs);
+      d.padded_rows = static_cast<uint8_t>(a.plan.rows);
+      d.kind = Work::Kind::kUp;
+      d.flags = static_cast<uint8_t>((ends_leaf ? Stage::kEndsLeaf : 0) |
+                                     (ends_share ? Stage::kEndsShare : 0));
+      d.leaf = static_cast<uint8_t>(leaf);
+      d.buffer = static_cast<uint8_t>(buffer);
+      d.tile = static_cast<uint16_t>(w.tile);
+      d.unit = static_cast<uint16_t>(w.first);
+      ticket = issue(count, next_group + leaf, d, from + index * m.stage_bytes(),
+                     static_cast<uint32_t>(pairs * 4 * StageShape::kRecordBytes),
                      from_stage + count == m.num_stages);
     }
     next_group += m.leaves.count;
@@ -186,11 +182,12 @@ struct Loader {
     return ticket;
   }
 
-  // Units of a chunk go to the warpgroups in turn, each with all of its stages.
-  __device__ __forceinline__ void bring_down(const Work& w) {
+  // Units of a chunk go to the warpgroups in turn, each with all of its stages. `waits`: until their h is there.
+  __device__ __forceinline__ void bring_down(const Work& w, bool waits) {
     const StageShape& m = a.plan.w2;
     announce(w.tile);
     begin_down();
+    const int rows = s.rows[w.tile], padded_rows = ActivationRecord::padded_rows(rows);
     const uint8_t* const from =
         a.weights + s.experts[w.tile] * a.expert_bytes + a.w2_offset + w.first * m.unit_bytes;
     const int a_leaf = m.leaves.stages_a_leaf, all = m.num_stages * w.count,
@@ -200,37 +197,50 @@ struct Loader {
       const int own = done + lane, index = m.num_stages == 1 ? 0 : own / w.count,
                 unit = own - index * w.count, leaf = a_leaf == 1 ? index : index / a_leaf;
       const bool is_last = index + 1 == m.num_stages;
-      const int record = m.strips_in(w.first + unit) * StageShape::kRecordBytes;
-      issue(min(all - done, most), next_group + unit,
-            {.kind = Work::Kind::kDown,
-             .flags = static_cast<uint8_t>(
-                 (is_last || index + 1 == (leaf + 1) * a_leaf ? Stage::kEndsLeaf : 0) |
-                 (is_last ? Stage::kEndsShare : 0)),
-             .slot = 0,
-             .leaf = static_cast<uint8_t>(leaf),
-             .buffer = 0,
-             .weight = static_cast<uint8_t>(w.count == 1   ? Shared::kHReaders
-                                            : w.count == 2 ? Shared::kHReaders / 2
-                                            : w.count == 3 ? Shared::kHReaders / 3
-                                                           : Shared::kHReaders / 4),
-             .index = static_cast<uint16_t>(index),
-             .tile = static_cast<uint16_t>(w.tile),
-             .unit = static_cast<uint16_t>(w.first + unit),
-             .visit = visit},
+      const int pairs = m.pairs_in(index),
+                record = m.strips_in(w.first + unit) * StageShape::kRecordBytes;
+      Stage d{};
+      d.activations = rings.h_slot_at(a.plan, h_slot) + records_at(index, m, padded_rows);
+      d.pairs = static_cast<uint8_t>(pairs);
+      d.padded_rows = static_cast<uint8_t>(padded_rows);
+      d.kind = Work::Kind::kDown;
+      d.flags = static_cast<uint8_t>(
+          (is_last || index + 1 == (leaf + 1) * a_leaf ? Stage::kEndsLeaf : 0) |
+          (is_last ? Stage::kEndsShare : 0));
+      d.leaf = static_cast<uint8_t>(leaf);
+      d.rows = static_cast<uint8_t>(rows);
+      d.h = static_cast<uint8_t>(visit.slot);
+      d.h_parity = static_cast<uint8_t>(visit.parity);
+      d.h_slot = static_cast<uint8_t>(h_slot);
+      d.weight = static_cast<uint8_t>(w.count == 1   ? Shared::kHReaders
+                                      : w.count == 2 ? Shared::kHReaders / 2
+                                      : w.count == 3 ? Shared::kHReaders / 3
+                                                     : Shared::kHReaders / 4);
+      d.tile = static_cast<uint16_t>(w.tile);
+      d.unit = static_cast<uint16_t>(w.first + unit);
+      issue(min(all - done, most), next_group + unit, d,
             from + unit * m.unit_bytes + index * (record * m.stage_pairs),
-            static_cast<uint32_t>(record * m.pairs_in(index)), false);
+            static_cast<uint32_t>(record * pairs), false);
     }
     next_group += w.count;
-    ++visit;
+    const Turn<Shared::kVisits> own = visit;
+    visit.advance();
+    h_slot = h_slot + 1 == a.plan.h_slots ? 0 : h_slot + 1;
+    if (waits && !is_warm_up) ptx::wait(s.h_full[own.slot], own.parity);
   }
   __device__ __forceinline__ void announce(int tile) {
     if (is_warm_up || lane != 0) return;
-    s.visit_tile[visit % Shared::kVisits] = tile;
-    ptx::arrive(s.visit[visit % Shared::kVisits]);
+    s.visit_tile[visit.slot] = tile;
+    ptx::arrive(s.visit[visit.slot]);
+  }
+  __device__ __forceinline__ static uint32_t records_at(int stage, const StageShape& m, int rows) {
+    return static_cast<uint32_t>(stage * m.stage_pairs) * ActivationRecord::bytes(rows);
   }
   __device__ __forceinline__ void end() {
-    for (int i = 0; i < ExpertsPlan::kAuxWarps; ++i, ++visit) announce(-1);
-    issue(ExpertsPlan::kWarpgroups, lane, Stage{.kind = Work::Kind::kNone}, nullptr, 0, false);
+    for (int i = 0; i < ExpertsPlan::kAuxWarps; ++i, visit.advance()) announce(-1);
+    Stage d{};
+    d.kind = Work::Kind::kNone;
+    issue(ExpertsPlan::kWarpgroups, lane, d, nullptr, 0, false);
   }
 };
 
@@ -251,11 +261,21 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
       held = 0;
       next = loader.take();
       const int tiles = __ldcg(a.record + 1);
-      const int expert[2] = {__ldcg(a.record + 4 + min(lane, a.most_tiles - 1)),
-                             __ldcg(a.record + 4 + min(lane + cuda::kWarp, a.most_tiles - 1))};
+      const routing::RecordView view(a.record, a.most_tiles);
+      int32_t expert[2], limit[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int tile = min(lane + i * cuda::kWarp, a.most_tiles - 1);
+        expert[i] = __ldcg(view.expert + tile);
+        limit[i] = __ldcg(view.limit + tile);
+      }
       load_record_and_x(a, s, rings, lane);
-      s.experts[lane] = expert[0];
-      s.experts[lane + cuda::kWarp] = expert[1];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int tile = lane + i * cuda::kWarp;
+        s.experts[tile] = expert[i];
+        s.rows[tile] = static_cast<uint8_t>(limit[i] - tile * static_cast<int>(kTileRows));
+      }
       __syncwarp();
       const auto grid = static_cast<int>(gridDim.x);
       units_a_cta = (tiles * a.plan.w2.units() + grid - 1) / grid;
@@ -273,11 +293,8 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
       held += w.count;
       const bool may_take = units_a_cta > ExpertsPlan::kFewUnits || held + w.count <= units_a_cta;
       if (may_take) next = loader.take();
-      loader.bring_down(w);
-      if (!may_take) {
-        loader.wait_for_h();
-        next = loader.take();
-      }
+      loader.bring_down(w, !may_take);
+      if (!may_take) next = loader.take();
     }
     if (step == -3) w.kind = Work::Kind::kDown;
   }

@@ -96,12 +96,11 @@ __device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Sha
                                            const Stage& d, const float (&sum)[4], int warp,
                                            int lane) {
   if (warp >= a.plan.w2.strips_in(d.unit)) return;
-  const Tile tile = s.tiles[d.tile];
   const int column = d.unit * 64 + warp * 16;
   float v[4] = {sum[0], sum[1], sum[2], sum[3]};
   if (a.down_bias != nullptr) {
-    const Bf16* bias =
-        a.down_bias + int64_t{tile.expert} * a.hidden + column + layouts::stream_down_row(lane / 4);
+    const Bf16* bias = a.down_bias + int64_t{s.tiles[d.tile].expert} * a.hidden + column +
+                       layouts::stream_down_row(lane / 4);
     const float low = bf16_at(bias), high = bf16_at(bias + 2);
     v[0] = __fadd_rn(v[0], low);
     v[1] = __fadd_rn(v[1], low);
@@ -115,7 +114,7 @@ __device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Sha
   const uint32_t first = cuda::transpose_8x8(pair(v[0], v[1])),
                  second = cuda::transpose_8x8(pair(v[2], v[3]));
   const int row = lane / 4;
-  if (row >= rows_of(tile)) return;
+  if (row >= d.rows) return;
   ptx::store_relaxed(a.rows + int64_t{s.slots[d.tile * 8 + row]} * a.hidden + column + lane % 4 * 4,
                      make_uint2(first, second));
 }
@@ -141,24 +140,25 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
     turn.advance();
     if (d.kind == Work::Kind::kNone) break;
     const bool is_up = d.kind == Work::Kind::kUp;
-    const StageShape& m = is_up ? a.plan.w13 : a.plan.w2;
-    const uint8_t* activations = rings.x;
-    int rows = a.plan.rows;
-    if (!is_up) {
-      ptx::wait(s.h_full[d.visit % Shared::kVisits],
-                static_cast<uint32_t>(d.visit / Shared::kVisits) & 1U);
-      rows = ActivationRecord::padded_rows(rows_of(s.tiles[d.tile]));
-      activations =
-          rings.h + d.visit % a.plan.h_slots * ExpertsPlan::with_slack(a.plan.h_tile_bytes());
-    }
-    const int pairs = m.pairs_in(d.index);
+    if (!is_up) ptx::wait(s.h_full[d.h], d.h_parity);
     add_stage<kPairs, kAnyScale>(
-        acc, rings.slot(a.plan, d.slot) + quarter * pairs * StageShape::kRecordBytes,
-        activations + d.index * m.stage_pairs * static_cast<int>(ActivationRecord::bytes(rows)),
-        rows, pairs, lane);
+        acc, rings.base + d.weights + quarter * d.pairs * StageShape::kRecordBytes,
+        rings.base + d.activations, d.padded_rows, d.pairs, lane);
     __syncwarp();
     if (lane == 0) ptx::arrive(s.empty[d.slot]);
     if ((d.flags & Stage::kEndsLeaf) == 0) continue;
+    const auto finish_down = [&](const float(&sum)[4]) {
+      if (lane == 0) ptx::arrive(s.h_empty[d.h_slot], d.weight);
+      store_rows(a, s, d, sum, quarter, lane);
+    };
+    if (kOneLeaf && !is_up) {  // what the tree makes of one leaf
+      const float sum[4] = {__fmul_rn(acc[0], kWeightUnit), __fmul_rn(acc[1], kWeightUnit),
+                            __fmul_rn(acc[2], kWeightUnit), __fmul_rn(acc[3], kWeightUnit)};
+      finish_down(sum);
+#pragma unroll
+      for (float& v : acc) v = 0.0F;
+      continue;
+    }
     const int j = kOneLeaf || is_up ? 0 : d.leaf % kPartials;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
@@ -175,14 +175,11 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
       if (comes_last(s.parts_in[d.buffer][quarter], static_cast<uint32_t>(a.plan.parts), lane))
         finish_up(a, s, rings, d, quarter, lane);
     } else {
-      if (lane == 0) ptx::arrive(s.h_empty[d.visit % a.plan.h_slots], d.weight);
       float sum[4];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        sum[i] = kOneLeaf ? finished(p[0][i], -0.0F, -0.0F, -0.0F)
-                          : finished(p[0][i], p[1 % kSums][i], p[2 % kSums][i], p[3 % kSums][i]);
-      }
-      store_rows(a, s, d, sum, quarter, lane);
+      for (int i = 0; i < 4; ++i)
+        sum[i] = finished(p[0][i], p[1 % kSums][i], p[2 % kSums][i], p[3 % kSums][i]);
+      finish_down(sum);
     }
     clear();
   }

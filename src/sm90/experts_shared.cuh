@@ -42,20 +42,25 @@ struct ExpertsKernelArgs {
   Bf16* y;  // [T, H]; null: rows are all that is wanted
 };
 
-// What a warpgroup does with the stage that has landed, in one 16-byte store.
+// What a warpgroup does with the stage that has landed: all that the loader's lanes can work out beside each other, since four warps would
+// each do it once more, a stage after the other.
 struct alignas(16) Stage {
   enum Flags : uint8_t {
     kEndsLeaf = 1,
     kEndsShare = 2
-  };  // share: all leaves of the unit that are this warpgroup's
+  };                           // share: all leaves of the unit that are this warpgroup's
+  uint32_t weights;            // its strips; bytes of Rings::base
+  uint32_t activations;        // its k's records
+  uint8_t pairs, padded_rows;  // of both
   Work::Kind kind;
   uint8_t flags, slot, leaf;
-  uint8_t buffer, weight;  // weight: of an arrival on h_empty
-  uint16_t index;          // of the unit's stages
+  uint8_t buffer;          // of first matrices: for the sums
+  uint8_t rows;            // of the tile
+  uint8_t h, h_parity;     // of second matrices: h_full[h]
+  uint8_t h_slot, weight;  // an arrival on h_empty[h_slot]
   uint16_t tile, unit;
-  int32_t visit;
 };
-static_assert(sizeof(Stage) == 16);
+static_assert(sizeof(Stage) == 32);
 
 struct Shared {
   // Visits n and n + kVisits are never under way together: there are more than stages in the ring. So a parity tells them apart.
@@ -73,26 +78,31 @@ struct Shared {
   Tile tiles[kMostTiles];
   float limits[kMostTiles];
   int32_t experts[kMostTiles];    // the loader's
+  uint8_t rows[kMostTiles];       // the loader's: of a tile
   uint8_t slots[kMostTiles * 8];  // padded row to its first slot
   int8_t slot_row[kMostTiles];    // slot to its row's first slot, or -1
 };
 
 // Dynamic shared memory, taken apart.
 struct Rings {
-  uint8_t* stages;  // [kSlots][slot_bytes()]
-  uint8_t* x;       // records of all of H
-  uint8_t* h;       // [h_slots][h_tile_bytes() and slack]
+  uint8_t* base;  // [kSlots][slot_bytes()]: stages
+  uint32_t x_at;  // records of all of H; then room for stages of second matrices
+  uint32_t h_at;  // [h_slots][h_tile_bytes() and slack]
   float4*
       parts;  // [buffers][parts][4 warps][32 lanes]; behind h, where products read further than there is
-  __device__ Rings(uint8_t* base, const ExpertsPlan& p)
-      : stages(base),
-        x(stages + ExpertsPlan::kSlots * p.slot_bytes()),
-        h(x + ExpertsPlan::with_slack(p.x_bytes())),
-        parts(
-            reinterpret_cast<float4*>(h + p.h_slots * ExpertsPlan::with_slack(p.h_tile_bytes()))) {}
-  __device__ __forceinline__ uint8_t* slot(const ExpertsPlan& p, int n) const {
-    return n < ExpertsPlan::kSlots ? stages + n * p.slot_bytes()
-                                   : x + (n - ExpertsPlan::kSlots) * p.w2.stage_bytes();
+  __device__ Rings(uint8_t* at, const ExpertsPlan& p)
+      : base(at),
+        x_at(static_cast<uint32_t>(ExpertsPlan::kSlots * p.slot_bytes())),
+        h_at(x_at + static_cast<uint32_t>(ExpertsPlan::with_slack(p.x_bytes()))),
+        parts(reinterpret_cast<float4*>(base + h_at +
+                                        p.h_slots * ExpertsPlan::with_slack(p.h_tile_bytes()))) {}
+  __device__ __forceinline__ uint32_t slot_at(const ExpertsPlan& p, int n) const {
+    return n < ExpertsPlan::kSlots
+               ? static_cast<uint32_t>(n * p.slot_bytes())
+               : x_at + static_cast<uint32_t>((n - ExpertsPlan::kSlots) * p.w2.stage_bytes());
+  }
+  __device__ __forceinline__ uint32_t h_slot_at(const ExpertsPlan& p, int n) const {
+    return h_at + static_cast<uint32_t>(n * ExpertsPlan::with_slack(p.h_tile_bytes()));
   }
 };
 
