@@ -12,7 +12,7 @@ namespace octet::sm90 {
 
 // All lanes, before the others may touch a barrier.
 __device__ __forceinline__ void init_shared(Shared& s, int lane) {
-  for (int i = lane; i < ExpertsPlan::kWarpgroups * ExpertsPlan::kMostSlots; i += cuda::kWarp)
+  for (int i = lane; i < ExpertsPlan::kWarpgroups * Shared::kTurns; i += cuda::kWarp)
     ptx::init_barrier((&s.full[0][0])[i], 1);
   if (lane < ExpertsPlan::kMostSlots) ptx::init_barrier(s.empty[lane], 4);
   if (lane < Shared::kVisits) {
@@ -21,6 +21,8 @@ __device__ __forceinline__ void init_shared(Shared& s, int lane) {
   }
   if (lane < ExpertsPlan::kMostHSlots) ptx::init_barrier(s.h_empty[lane], 4 * Shared::kHReaders);
   if (lane == 0) {
+    ptx::init_barrier(s.planned, 1);
+    ptx::init_barrier(s.taken, 1);
     ptx::init_barrier(s.record_full, 1);
     ptx::init_barrier(s.x_full, 1);
     ptx::init_barrier(s.rows_done, ExpertsPlan::kComputeWarps);
@@ -53,23 +55,23 @@ __device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Sh
                  static_cast<uint32_t>(min(piece, bytes - at)), s.x_full, policy);
 }
 
-// The warp's place in the ring and among the warpgroups. All lanes know it, so that the stages of a unit or a chunk are prepared side by
-// side, a lane each; waiting for their slots and starting their copies goes one by one. LOADER6
-struct Loader {
+// kPlanner's place in the ring and among the warpgroups. All lanes know it, so that the stages of a unit or a chunk are worked out side by
+// side, a lane each. LOADER6
+struct Planner {
   const ExpertsKernelArgs& a;
   Shared& s;
   const Rings& rings;
   int lane;
-  uint64_t policy = cuda::evict_first_policy();
   // The ring: slots first, first + 1 ... kSlots - 1, 0 ... first - 1, kSlots ... slots - 1.
   int first = 0, slots = ExpertsPlan::kSlots, at = 0;
   uint32_t parities = ~0U;  // of the slots; at first every one is free
   int turn = 0;             // of lane g: the next barrier of warpgroup g
   int next_group = 0, buffer = 0;
-  Turn<Shared::kVisits> visit;
+  Turn<Shared::kVisits> visit, last_visit;
   int h_slot = 0;
+  uint32_t taken = 0;  // parity of the phase that ends when the copies planned last are nearly done
+  bool is_pending = false;  // there are such
   bool is_warm_up = true;
-  static constexpr int kMostTogether = 8;
 
   // Anew, and in earnest.
   __device__ __forceinline__ void begin() {
@@ -95,13 +97,20 @@ struct Loader {
                                          : slot;
   }
 
-  // Stages 0 ... count - 1: lane i has the i-th, for a warpgroup (taken modulo their number), of `bytes` from `from`, none for the word
-  // that there is no more. `takes`: returns a ticket, asked for when all but the last are on their way.
-  __device__ __forceinline__ int issue(int count, int group, Stage d, const uint8_t* from,
-                                       uint32_t bytes, bool takes) {
+  // Until the loader has nearly come to the end of what was planned last.
+  __device__ __forceinline__ void wait_for_loader() {
+    if (!is_pending) return;
+    ptx::wait(s.taken, taken);
+    taken ^= 1;
+    is_pending = false;
+  }
+
+  // Stages 0 ... count - 1: lane i has the i-th, for a warpgroup (taken modulo their number), of `bytes` from `from`.
+  __device__ __forceinline__ void plan(int count, int group, Stage d, const uint8_t* from,
+                                       uint32_t bytes) {
     constexpr int kGroups = ExpertsPlan::kWarpgroups;
     group %= kGroups;
-    const uint32_t all = count == cuda::kWarp ? cuda::kWholeWarp : (1U << count) - 1;
+    const uint32_t all = (1U << count) - 1;
     const uint32_t odd = __ballot_sync(cuda::kWholeWarp, (group & 1) != 0),
                    high = __ballot_sync(cuda::kWholeWarp, (group & 2) != 0);
     static_assert(kGroups == 4);
@@ -109,38 +118,34 @@ struct Loader {
       return all & ((g & 1) != 0 ? odd : ~odd) & ((g & 2) != 0 ? high : ~high);
     };
     const int before = __popc(lanes_of(group) & ((1U << lane) - 1));
-    const int own_turn =
-        (__shfl_sync(cuda::kWholeWarp, turn, group) + before) % ExpertsPlan::kMostSlots;
-    turn = (turn + __popc(lanes_of(lane % kGroups))) % ExpertsPlan::kMostSlots;
-    int own_at = at + lane % kMostTogether;
+    const int own_turn = (__shfl_sync(cuda::kWholeWarp, turn, group) + before) % Shared::kTurns;
+    turn = (turn + __popc(lanes_of(lane % kGroups))) % Shared::kTurns;
+    int own_at = at + lane % Shared::kTogether;
     own_at -= own_at >= slots ? slots : 0;
     own_at -= own_at >= slots ? slots : 0;
     const int own_slot = slot_at(own_at);
+    const uint32_t parity = (parities >> own_slot & 1) ^ (lane >= slots ? 1U : 0U);
+    parities ^= __reduce_xor_sync(cuda::kWholeWarp, lane < count ? 1U << own_slot : 0U);
+    at += count;
+    at -= at >= slots ? slots : 0;
+    at -= at >= slots ? slots : 0;
     d.slot = static_cast<uint8_t>(own_slot);
-    uint64_t& full = s.full[group][own_turn];
-    Stage& word = s.stage[group][own_turn];
     d.weights = rings.slot_at(a.plan, own_slot);
-    int ticket = 0;
-#pragma unroll 1
-    for (int i = 0; i < count; ++i) {
-      if (takes && i + 1 == count) ticket = take();
-      const int slot = slot_at(at);
-      if (!is_warm_up) ptx::wait(s.empty[slot], parities >> slot & 1);
-      parities ^= 1U << slot;
-      if (lane == i) {
-        word = d;
-        if (!is_warm_up) {
-          if (bytes != 0) {
-            ptx::arrive_expecting(full, bytes);
-            ptx::bulk_copy(rings.base + d.weights, from, bytes, full, policy);
-          } else {
-            ptx::arrive(full);
-          }
-        }
-      }
-      at = at + 1 == slots ? 0 : at + 1;
+    wait_for_loader();
+    if (lane < count) {
+      s.stage[group][own_turn] = d;
+      s.copies[lane] = {from,
+                        bytes,
+                        static_cast<uint8_t>(group),
+                        static_cast<uint8_t>(own_turn),
+                        static_cast<uint8_t>(own_slot),
+                        static_cast<uint8_t>(parity)};
     }
-    return ticket;
+    if (lane == 0) s.num_copies = count;
+    __syncwarp();
+    if (is_warm_up) return;
+    if (lane == 0) ptx::arrive(s.planned);
+    is_pending = true;
   }
 
   // Lane 0's: the ticket.
@@ -148,19 +153,18 @@ struct Loader {
     return is_warm_up || lane != 0 ? 0 : static_cast<int>(atomicAdd(a.tickets, 1U));
   }
 
-  // Leaves go to the warpgroups in turn. Returns the next ticket: nobody holds two tickets of first matrices while others have none.
-  __device__ __forceinline__ int bring_up(const Work& w) {
+  // Leaves go to the warpgroups in turn.
+  __device__ __forceinline__ void bring_up(const Work& w) {
     const StageShape& m = a.plan.w13;
     const uint8_t* const from =
         a.weights + s.experts[w.tile] * a.expert_bytes + w.first * m.unit_bytes;
     const int a_leaf = m.leaves.stages_a_leaf;
-    int ticket = 0;
 #pragma unroll 1
-    for (int from_stage = 0; from_stage < m.num_stages; from_stage += kMostTogether) {
+    for (int from_stage = 0; from_stage < m.num_stages; from_stage += Shared::kTogether) {
       const int index = from_stage + lane, leaf = a_leaf == 1 ? index : index / a_leaf;
       const bool ends_leaf = index + 1 == m.num_stages || index + 1 == (leaf + 1) * a_leaf;
       const bool ends_share = ends_leaf && leaf + ExpertsPlan::kWarpgroups >= m.leaves.count;
-      const int count = min(m.num_stages - from_stage, kMostTogether);
+      const int count = min(m.num_stages - from_stage, Shared::kTogether);
       const int pairs = m.pairs_in(index);
       Stage d{};
       d.activations = rings.x_at + records_at(index, m, a.plan.rows);
@@ -173,17 +177,15 @@ struct Loader {
       d.buffer = static_cast<uint8_t>(buffer);
       d.tile = static_cast<uint16_t>(w.tile);
       d.unit = static_cast<uint16_t>(w.first);
-      ticket = issue(count, next_group + leaf, d, from + index * m.stage_bytes(),
-                     static_cast<uint32_t>(pairs * 4 * StageShape::kRecordBytes),
-                     from_stage + count == m.num_stages);
+      plan(count, next_group + leaf, d, from + index * m.stage_bytes(),
+           static_cast<uint32_t>(pairs * 4 * StageShape::kRecordBytes));
     }
     next_group += m.leaves.count;
     buffer = buffer + 1 == a.plan.buffers ? 0 : buffer + 1;
-    return ticket;
   }
 
-  // Units of a chunk go to the warpgroups in turn, each with all of its stages. `waits`: until their h is there.
-  __device__ __forceinline__ void bring_down(const Work& w, bool waits) {
+  // Units of a chunk go to the warpgroups in turn, each with all of its stages.
+  __device__ __forceinline__ void bring_down(const Work& w) {
     const StageShape& m = a.plan.w2;
     announce(w.tile);
     begin_down();
@@ -191,7 +193,7 @@ struct Loader {
     const uint8_t* const from =
         a.weights + s.experts[w.tile] * a.expert_bytes + a.w2_offset + w.first * m.unit_bytes;
     const int a_leaf = m.leaves.stages_a_leaf, all = m.num_stages * w.count,
-              most = kMostTogether / w.count * w.count;
+              most = Shared::kTogether / w.count * w.count;
 #pragma unroll 1
     for (int done = 0; done < all; done += most) {
       const int own = done + lane, index = m.num_stages == 1 ? 0 : own / w.count,
@@ -218,15 +220,18 @@ struct Loader {
                                                      : Shared::kHReaders / 4);
       d.tile = static_cast<uint16_t>(w.tile);
       d.unit = static_cast<uint16_t>(w.first + unit);
-      issue(min(all - done, most), next_group + unit, d,
-            from + unit * m.unit_bytes + index * (record * m.stage_pairs),
-            static_cast<uint32_t>(record * pairs), false);
+      plan(min(all - done, most), next_group + unit, d,
+           from + unit * m.unit_bytes + index * (record * m.stage_pairs),
+           static_cast<uint32_t>(record * pairs));
     }
     next_group += w.count;
-    const Turn<Shared::kVisits> own = visit;
+    last_visit = visit;
     visit.advance();
     h_slot = h_slot + 1 == a.plan.h_slots ? 0 : h_slot + 1;
-    if (waits && !is_warm_up) ptx::wait(s.h_full[own.slot], own.parity);
+  }
+  // Until h of the last chunk is there.
+  __device__ __forceinline__ void wait_for_h() {
+    if (!is_warm_up) ptx::wait(s.h_full[last_visit.slot], last_visit.parity);
   }
   __device__ __forceinline__ void announce(int tile) {
     if (is_warm_up || lane != 0) return;
@@ -240,14 +245,14 @@ struct Loader {
     for (int i = 0; i < ExpertsPlan::kAuxWarps; ++i, visit.advance()) announce(-1);
     Stage d{};
     d.kind = Work::Kind::kNone;
-    issue(ExpertsPlan::kWarpgroups, lane, d, nullptr, 0, false);
+    plan(ExpertsPlan::kWarpgroups, lane, d, nullptr, 0);
   }
 };
 
-// All lanes. Each kind of work once for nothing before the wait: code that a launch meets for the first time comes slowly.
-__device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
+// All lanes of kPlanner. Each kind of work once for nothing before the wait: code that a launch meets for the first time comes slowly.
+__device__ __forceinline__ void plan(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                      int lane) {
-  Loader loader{a, s, rings, lane}; /*STAMP_VARS*/
+  Planner planner{a, s, rings, lane}; /*STAMP_VARS*/
   Work w{Work::Kind::kUp, 0, 0, 1};
   int next = 0;
   WorkOrder order(0, 1, 1, 1);
@@ -257,19 +262,20 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
     if (step == -1) {
       cuda::wait_for_previous();
       cuda::let_next_begin();
-      loader.begin();
+      planner.begin();
       held = 0;
-      next = loader.take();
+      next = planner.take();
       const int tiles = __ldcg(a.record + 1);
-      const routing::RecordView view(a.record, a.most_tiles);
+      const int32_t* const expert_of = a.record + 4;
+      const int32_t* const limit_of =
+          expert_of + routing::cta_words<int32_t>(static_cast<int32_t>(a.most_tiles));
       int32_t expert[2], limit[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int tile = min(lane + i * cuda::kWarp, a.most_tiles - 1);
-        expert[i] = __ldcg(view.expert + tile);
-        limit[i] = __ldcg(view.limit + tile);
+        expert[i] = __ldcg(expert_of + tile);
+        limit[i] = __ldcg(limit_of + tile);
       }
-      load_record_and_x(a, s, rings, lane);
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int tile = lane + i * cuda::kWarp;
@@ -286,20 +292,54 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
     if (w.kind == Work::Kind::kNone) break;
     if (w.kind == Work::Kind::kUp) {
       /*STAMP_UP*/
-      next = loader.bring_up(w);
+      planner.bring_up(w);
+      // Nobody holds two tickets of first matrices while others have none.
+      planner.wait_for_loader();
     } else {
       /*STAMP_DOWN*/
+      planner.bring_down(w);
       // Few for each CTA: who waits for h takes no more than its share, with which others could begin.
       held += w.count;
-      const bool may_take = units_a_cta > ExpertsPlan::kFewUnits || held + w.count <= units_a_cta;
-      if (may_take) next = loader.take();
-      loader.bring_down(w, !may_take);
-      if (!may_take) next = loader.take();
+      if (units_a_cta <= ExpertsPlan::kFewUnits && held + w.count > units_a_cta)
+        planner.wait_for_h();
     }
+    next = planner.take();
     if (step == -3) w.kind = Work::Kind::kDown;
   }
   /*STAMP_END*/
-  loader.end();
+  planner.end();
+}
+
+// All lanes of kLoader: record and activations, then the copies as they are planned, one by one as their slots become free.
+__device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
+                                     int lane) {
+  const uint64_t policy = cuda::evict_first_policy();
+  cuda::wait_for_previous();
+  load_record_and_x(a, s, rings, lane);
+  __syncwarp();
+#pragma unroll 1
+  for (uint32_t parity = 0;; parity ^= 1) {
+    ptx::wait(s.planned, parity);
+    const int count = s.num_copies;
+    const Copy own = s.copies[lane % Shared::kTogether];
+    uint64_t& full = s.full[own.group][own.turn];
+    uint8_t* const to = rings.base + rings.slot_at(a.plan, own.slot);
+    const int slots = own.slot * 2 + own.parity;
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      const int slot = __shfl_sync(cuda::kWholeWarp, slots, i);
+      if (lane == 0 && i == max(0, count - Shared::kAhead)) ptx::arrive(s.taken);
+      ptx::wait(s.empty[slot / 2], static_cast<uint32_t>(slot) & 1U);
+      if (lane != i) continue;
+      if (own.bytes != 0) {
+        ptx::arrive_expecting(full, own.bytes);
+        ptx::bulk_copy(to, own.from, own.bytes, full, policy);
+      } else {
+        ptx::arrive(full);
+      }
+    }
+    if (__shfl_sync(cuda::kWholeWarp, own.bytes, 0) == 0) return;
+  }
 }
 
 }  // namespace octet::sm90

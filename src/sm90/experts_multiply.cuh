@@ -124,7 +124,7 @@ template <int kPairs, bool kOneLeaf, bool kAnyScale>
 __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                          int warp, int lane) {
   const int group = warp / 4, quarter = warp % 4;
-  Turn<ExpertsPlan::kMostSlots> turn;
+  Turn<Shared::kTurns> turn;
   constexpr int kSums = kOneLeaf ? 1 : kPartials;
   float acc[4] = {}, p[kSums][4];
   const auto clear = [&] {

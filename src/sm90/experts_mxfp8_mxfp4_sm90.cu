@@ -41,7 +41,7 @@ __device__ __forceinline__ void read_routing(const ExpertsKernelArgs& a, Shared&
     if (is_slot) s.slot_row[slot] = static_cast<int8_t>(row < 0 ? -1 : first);
     if (is_slot && blockIdx.x == 0) a.slot_row[slot] = row < 0 ? -1 : first;
   }
-  ptx::sync_threads(kTilesRead, ExpertsPlan::kThreads - cuda::kWarp);
+  ptx::sync_threads(kTilesRead, ExpertsPlan::kThreads - 2 * cuda::kWarp);
 }
 
 template <int kPairs, bool kOneLeaf, bool kAnyScale>
@@ -52,13 +52,17 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
   const Rings rings(memory, a.plan);
   const int thread = static_cast<int>(threadIdx.x), warp = thread / cuda::kWarp,
             lane = thread % cuda::kWarp;
-  if (warp == ExpertsPlan::kLoaderWarp) {
+  if (warp == ExpertsPlan::kPlannerWarp) {
     init_shared(s, lane);
     ptx::arrive_threads(kBarriersReady, ExpertsPlan::kThreads);
-    load(a, s, rings, lane);
+    plan(a, s, rings, lane);
     return;
   }
   ptx::sync_threads(kBarriersReady, ExpertsPlan::kThreads);
+  if (warp == ExpertsPlan::kLoaderWarp) {
+    load(a, s, rings, lane);
+    return;
+  }
   cuda::wait_for_previous();
   if (warp < ExpertsPlan::kComputeWarps) {
     read_routing(a, s, thread);
@@ -66,7 +70,7 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
     multiply<kPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane);
     return;
   }
-  read_routing(a, s, thread - cuda::kWarp);
+  read_routing(a, s, thread - 2 * cuda::kWarp);
   const int aux = warp - ExpertsPlan::kLoaderWarp - 1;
   bring_h(a, s, rings, aux, lane);
   if (a.y == nullptr) return;

@@ -48,10 +48,10 @@ inline StageShape stage_shape(const layouts::StreamMatrix& m) {
 
 struct ExpertsPlan {
   static constexpr int kWarpgroups = 4, kSlots = 6, kMostSlots = 8;
-  static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 3;
-  static constexpr int kLoaderWarp = kComputeWarps;
+  static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 2;
+  static constexpr int kPlannerWarp = kComputeWarps, kLoaderWarp = kPlannerWarp + 1;
   static constexpr int kComputeThreads = kComputeWarps * 32;
-  static constexpr int kThreads = kComputeThreads + 32 + kAuxWarps * 32;
+  static constexpr int kThreads = kComputeThreads + (2 + kAuxWarps) * 32;
   static constexpr int kMostBuffers = kSlots + 4;
   static constexpr int kMostHSlots = 6;
   // Units of w2 that are handed out at a time: one for each warpgroup, since a ticket costs its CTA as much time as two stages.
@@ -63,7 +63,7 @@ struct ExpertsPlan {
   int parts;    // sums that a unit's warpgroups leave
   int buffers;  // of `parts` sums
   int rows;     // of a record of x: T padded
-  int h_slots;  // room for h_tile_bytes() each; 6, or at most kAuxWarps: a slot is always the same aux warp's
+  int h_slots;  // room for h_tile_bytes() each; 6, 4, 2 or 1: a slot is always the same aux warp's
 
   OCTET_BOTH int slot_bytes() const {
     return w13.stage_bytes() > w2.stage_bytes() ? w13.stage_bytes() : w2.stage_bytes();
@@ -99,7 +99,7 @@ inline ExpertsPlan experts_plan(const cuda::ExpertGemmArgs& args, int most_bytes
   p.rows = ActivationRecord::padded_rows(static_cast<int>(args.tokens));
   p.h_slots = ExpertsPlan::kMostHSlots;
   while (p.h_slots > 1 && p.dynamic_bytes() > most_bytes)
-    p.h_slots = p.h_slots > ExpertsPlan::kAuxWarps ? ExpertsPlan::kAuxWarps : p.h_slots - 1;
+    p.h_slots -= p.h_slots > ExpertsPlan::kAuxWarps ? ExpertsPlan::kAuxWarps : 1;
   return p;
 }
 

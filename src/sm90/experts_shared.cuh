@@ -62,16 +62,31 @@ struct alignas(16) Stage {
 };
 static_assert(sizeof(Stage) == 32);
 
+// What the loader does for it.
+struct alignas(16) Copy {
+  const uint8_t* from;
+  uint32_t bytes;                     // 0: of the word that there is no more
+  uint8_t group, turn, slot, parity;  // full[group][turn]; once empty[slot] has passed `parity`
+};
+
 struct Shared {
-  // Visits n and n + kVisits are never under way together: there are more than stages in the ring. So a parity tells them apart.
-  static constexpr int kVisits = ExpertsPlan::kMostSlots + 1 + ExpertsPlan::kAuxWarps;
+  static constexpr int kTogether = 8;  // copies that are planned at a time
+  static constexpr int kAhead = 2;     // of them are not yet begun when the next ones are planned
+  // Of a warpgroup: as many stages as can be in slots, planned, or about to be.
+  static constexpr int kTurns = 24;
+  static_assert(kTurns >= ExpertsPlan::kMostSlots + kAhead + kTogether);
+  // Visits n and n + kVisits are never under way together: there are more than stages. So a parity tells them apart.
+  static constexpr int kVisits =
+      ExpertsPlan::kMostSlots + 2 * kTogether + 1 + ExpertsPlan::kAuxWarps;
   static constexpr int kHReaders = 12;  // a multiple of every number of units in a chunk
-  uint64_t full[ExpertsPlan::kWarpgroups][ExpertsPlan::kMostSlots];
+  uint64_t full[ExpertsPlan::kWarpgroups][kTurns];
   uint64_t empty[ExpertsPlan::kMostSlots];
-  uint64_t record_full, x_full, rows_done;
+  uint64_t planned, taken, record_full, x_full, rows_done;
   uint64_t h_empty[ExpertsPlan::kMostHSlots];
   uint64_t visit[kVisits], h_full[kVisits];
-  Stage stage[ExpertsPlan::kWarpgroups][ExpertsPlan::kMostSlots];
+  Stage stage[ExpertsPlan::kWarpgroups][kTurns];
+  Copy copies[kTogether];
+  int32_t num_copies;
   int32_t visit_tile[kVisits];
   alignas(16) int32_t record[routing::record_words(kMostTiles)];
   uint32_t parts_in[ExpertsPlan::kMostBuffers][4], blocks_in[ExpertsPlan::kMostBuffers];
