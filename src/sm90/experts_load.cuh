@@ -311,16 +311,20 @@ __device__ __forceinline__ void plan(const ExpertsKernelArgs& a, Shared& s, cons
 }
 
 // All lanes of kLoader: record and activations, then the copies as they are planned, one by one as their slots become free.
+// Once for nothing before, too.
 __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                      int lane) {
   const uint64_t policy = cuda::evict_first_policy();
-  cuda::wait_for_previous();
-  load_record_and_x(a, s, rings, lane);
-  __syncwarp();
 #pragma unroll 1
-  for (uint32_t parity = 0;; parity ^= 1) {
-    ptx::wait(s.planned, parity);
-    const int count = s.num_copies;
+  for (int step = -1;; ++step) {
+    const bool is_warm_up = step < 0;
+    if (step == 0) {
+      cuda::wait_for_previous();
+      load_record_and_x(a, s, rings, lane);
+      __syncwarp();
+    }
+    if (!is_warm_up) ptx::wait(s.planned, static_cast<uint32_t>(step) & 1U);
+    const int count = is_warm_up ? 2 : s.num_copies;
     const Copy own = s.copies[lane % Shared::kTogether];
     uint64_t& full = s.full[own.group][own.turn];
     uint8_t* const to = rings.base + rings.slot_at(a.plan, own.slot);
@@ -328,9 +332,11 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
       const int slot = __shfl_sync(cuda::kWholeWarp, slots, i);
-      if (lane == 0 && i == max(0, count - Shared::kAhead)) ptx::arrive(s.taken);
-      ptx::wait(s.empty[slot / 2], static_cast<uint32_t>(slot) & 1U);
-      if (lane != i) continue;
+      if (!is_warm_up) {
+        if (lane == 0 && i == max(0, count - Shared::kAhead)) ptx::arrive(s.taken);
+        ptx::wait(s.empty[slot / 2], static_cast<uint32_t>(slot) & 1U);
+      }
+      if (lane != i || is_warm_up) continue;
       if (own.bytes != 0) {
         ptx::arrive_expecting(full, own.bytes);
         ptx::bulk_copy(to, own.from, own.bytes, full, policy);
@@ -338,7 +344,7 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
         ptx::arrive(full);
       }
     }
-    if (__shfl_sync(cuda::kWholeWarp, own.bytes, 0) == 0) return;
+    if (!is_warm_up && __shfl_sync(cuda::kWholeWarp, own.bytes, 0) == 0) return;
   }
 }
 
