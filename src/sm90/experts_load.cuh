@@ -10,29 +10,29 @@
 
 namespace octet::sm90 {
 
-// All lanes, before the others may touch a barrier.
-__device__ __forceinline__ void init_shared(Shared& s, int lane) {
-  for (int i = lane; i < ExpertsPlan::kWarpgroups * Shared::kTurns; i += cuda::kWarp)
-    ptx::init_barrier((&s.full[0][0])[i], 1);
-  if (lane < ExpertsPlan::kMostSlots) ptx::init_barrier(s.empty[lane], 4);
-  if (lane < Shared::kVisits) {
-    ptx::init_barrier(s.visit[lane], 1);
-    ptx::init_barrier(s.h_full[lane], 1);
-  }
-  if (lane < ExpertsPlan::kMostHSlots) ptx::init_barrier(s.h_empty[lane], 4 * Shared::kHReaders);
-  if (lane == 0) {
-    ptx::init_barrier(s.planned, 1);
-    ptx::init_barrier(s.taken, 1);
-    ptx::init_barrier(s.record_full, 1);
-    ptx::init_barrier(s.x_full, 1);
-    ptx::init_barrier(s.rows_done, ExpertsPlan::kComputeWarps);
-  }
-  for (int i = lane; i < ExpertsPlan::kMostBuffers; i += cuda::kWarp) {
-    s.blocks_in[i] = 0;
-    for (uint32_t& parts : s.parts_in[i]) parts = 0;
+// All threads, before any may touch a barrier: each warp some, since a warp's lanes initialise one after the other.
+__device__ __forceinline__ void init_shared(Shared& s, int thread) {
+  const int warp = thread / cuda::kWarp, lane = thread % cuda::kWarp;
+  constexpr int kWarps = ExpertsPlan::kThreads / cuda::kWarp;
+  const auto init = [&](uint64_t* barriers, int count, uint32_t arrivals, int first_warp) {
+    const int i = (warp + kWarps - first_warp) % kWarps + lane * kWarps;
+    if (i < count) ptx::init_barrier(barriers[i], arrivals);
+  };
+  init(&s.full[0][0], ExpertsPlan::kWarpgroups * Shared::kTurns, 1, 0);
+  init(s.visit, Shared::kVisits, 1, 0);
+  init(s.h_full, Shared::kVisits, 1, 0);
+  init(s.empty, ExpertsPlan::kMostSlots, 4, 0);
+  init(s.h_empty, ExpertsPlan::kMostHSlots, 4 * Shared::kHReaders, 8);
+  init(&s.planned, 1, 1, 14);
+  init(&s.taken, 1, 1, 15);
+  init(&s.record_full, 1, 1, 16);
+  init(&s.x_full, 1, 1, 17);
+  init(&s.rows_done, 1, ExpertsPlan::kComputeWarps, 18);
+  if (thread < ExpertsPlan::kMostBuffers) {
+    s.blocks_in[thread] = 0;
+    for (uint32_t& parts : s.parts_in[thread]) parts = 0;
   }
   ptx::fence_barrier_init();
-  __syncwarp();
 }
 
 // All lanes: the record, and the activations in pieces, CTAs beginning with different ones, since the same lines for all CTAs come one

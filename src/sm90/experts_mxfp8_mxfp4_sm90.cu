@@ -52,13 +52,12 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
   const Rings rings(memory, a.plan);
   const int thread = static_cast<int>(threadIdx.x), warp = thread / cuda::kWarp,
             lane = thread % cuda::kWarp;
+  init_shared(s, thread);
+  __syncthreads();
   if (warp == ExpertsPlan::kPlannerWarp) {
-    init_shared(s, lane);
-    ptx::arrive_threads(kBarriersReady, ExpertsPlan::kThreads);
     plan(a, s, rings, lane);
     return;
   }
-  ptx::sync_threads(kBarriersReady, ExpertsPlan::kThreads);
   if (warp == ExpertsPlan::kLoaderWarp) {
     load(a, s, rings, lane);
     return;

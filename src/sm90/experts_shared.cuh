@@ -133,6 +133,6 @@ struct Turn {
   }
 };
 
-enum Barrier : int { kBarriersReady = 1, kTilesRead = 2 };  // of threads
+enum Barrier : int { kTilesRead = 1 };  // of threads
 
 }  // namespace octet::sm90
