@@ -13,6 +13,7 @@
 #include "sm90/experts_load.cuh"
 #include "sm90/experts_multiply.cuh"
 #include "sm90/experts_mxfp8.h"
+#include "sm90/experts_schedule.cuh"
 
 namespace octet::sm90 {
 namespace {
@@ -54,8 +55,8 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
             lane = thread % cuda::kWarp;
   init_shared(s, thread);
   __syncthreads();
-  if (warp == ExpertsPlan::kPlannerWarp) {
-    plan(a, s, rings, lane);
+  if (warp == ExpertsPlan::kSchedulerWarp) {
+    schedule(a, s, rings, lane);
     return;
   }
   if (warp == ExpertsPlan::kLoaderWarp) {

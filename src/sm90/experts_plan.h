@@ -49,7 +49,7 @@ inline StageShape stage_shape(const layouts::StreamMatrix& m) {
 struct ExpertsPlan {
   static constexpr int kWarpgroups = 4, kSlots = 6, kMostSlots = 8;
   static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 2;
-  static constexpr int kPlannerWarp = kComputeWarps, kLoaderWarp = kPlannerWarp + 1;
+  static constexpr int kSchedulerWarp = kComputeWarps, kLoaderWarp = kSchedulerWarp + 1;
   static constexpr int kComputeThreads = kComputeWarps * 32;
   static constexpr int kThreads = kComputeThreads + (2 + kAuxWarps) * 32;
   static constexpr int kMostBuffers = kSlots + 4;

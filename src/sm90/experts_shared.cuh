@@ -2,12 +2,14 @@
 // The experts' kernel: arguments, shared memory, and what its warps tell each other. docs/kernels/gemm_mxfp8.md.
 //
 // Hand-over         filled by    waited on by  says
+// scheduled         kScheduler   kLoader       copies[0 ... num_copies - 1] are to be made
+// taken             kLoader      kScheduler    of these only the last kAhead have not begun
 // full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn] is which
 // empty[slot]       kMultiply    kLoader       the stage in this slot has been read, by four warps
 // record_full       kLoader      the others    the routing record has landed
 // x_full            kLoader      kMultiply     the activations have landed
-// visit[n]          kLoader      kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
-// h_full[n]         kAux         kMultiply     that tile's h is in its slot
+// visit[n]          kScheduler   kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
+// h_full[n]         kAux         kMultiply     that tile's h is in its slot (kScheduler, too, where a CTA has few units)
 // h_empty[slot]     kMultiply    kAux          and has been read: four warps for each of a chunk's units, which share kHReaders
 // rows_done         kMultiply    kAux          this CTA's rows have been stored: the others' are near
 // parts_in          kMultiply    -             how many warpgroups have left their sums of a unit: the last one goes on with it
@@ -18,6 +20,7 @@
 
 #include "cuda/warp.cuh"
 #include "sm90/experts_plan.h"
+#include "sm90/ptx/mbarrier.cuh"
 #include "sm90/tiles.cuh"
 
 namespace octet::sm90 {
@@ -42,13 +45,11 @@ struct ExpertsKernelArgs {
   Bf16* y;  // [T, H]; null: rows are all that is wanted
 };
 
-// What a warpgroup does with the stage that has landed: all that the loader's lanes can work out beside each other, since four warps would
-// each do it once more, a stage after the other.
+// What a warpgroup does with the stage that has landed: all that the scheduler's lanes can work out beside each other, since four warps
+// would each do it once more, a stage after the other.
 struct alignas(16) Stage {
-  enum Flags : uint8_t {
-    kEndsLeaf = 1,
-    kEndsShare = 2
-  };                           // share: all leaves of the unit that are this warpgroup's
+  // Share: all leaves of the unit that are this warpgroup's.
+  enum Flags : uint8_t { kEndsLeaf = 1, kEndsShare = 2 };
   uint32_t weights;            // its strips; bytes of Rings::base
   uint32_t activations;        // its k's records
   uint8_t pairs, padded_rows;  // of both
@@ -62,7 +63,7 @@ struct alignas(16) Stage {
 };
 static_assert(sizeof(Stage) == 32);
 
-// What the loader does for it.
+// What kLoader does for it.
 struct alignas(16) Copy {
   const uint8_t* from;
   uint32_t bytes;                     // 0: of the word that there is no more
@@ -70,18 +71,17 @@ struct alignas(16) Copy {
 };
 
 struct Shared {
-  static constexpr int kTogether = 8;  // copies that are planned at a time
-  static constexpr int kAhead = 2;     // of them are not yet begun when the next ones are planned
-  // Of a warpgroup: as many stages as can be in slots, planned, or about to be.
+  static constexpr int kTogether = 8;  // copies that are scheduled at a time
+  static constexpr int kAhead = 2;     // of them are not yet begun when the next ones are scheduled
+  // Of a warpgroup: as many stages as can be in slots, scheduled, or about to be.
   static constexpr int kTurns = 24;
   static_assert(kTurns >= ExpertsPlan::kMostSlots + kAhead + kTogether);
   // Visits n and n + kVisits are never under way together: there are more than stages. So a parity tells them apart.
-  static constexpr int kVisits =
-      ExpertsPlan::kMostSlots + 2 * kTogether + 1 + ExpertsPlan::kAuxWarps;
+  static constexpr int kVisits = kTurns + 1 + ExpertsPlan::kAuxWarps;
   static constexpr int kHReaders = 12;  // a multiple of every number of units in a chunk
   uint64_t full[ExpertsPlan::kWarpgroups][kTurns];
   uint64_t empty[ExpertsPlan::kMostSlots];
-  uint64_t planned, taken, record_full, x_full, rows_done;
+  uint64_t scheduled, taken, record_full, x_full, rows_done;
   uint64_t h_empty[ExpertsPlan::kMostHSlots];
   uint64_t visit[kVisits], h_full[kVisits];
   Stage stage[ExpertsPlan::kWarpgroups][kTurns];
@@ -92,8 +92,8 @@ struct Shared {
   uint32_t parts_in[ExpertsPlan::kMostBuffers][4], blocks_in[ExpertsPlan::kMostBuffers];
   Tile tiles[kMostTiles];
   float limits[kMostTiles];
-  int32_t experts[kMostTiles];    // the loader's
-  uint8_t rows[kMostTiles];       // the loader's: of a tile
+  int32_t experts[kMostTiles];    // the scheduler's
+  uint8_t rows[kMostTiles];       // the scheduler's: of a tile
   uint8_t slots[kMostTiles * 8];  // padded row to its first slot
   int8_t slot_row[kMostTiles];    // slot to its row's first slot, or -1
 };
@@ -103,8 +103,8 @@ struct Rings {
   uint8_t* base;  // [kSlots][slot_bytes()]: stages
   uint32_t x_at;  // records of all of H; then room for stages of second matrices
   uint32_t h_at;  // [h_slots][h_tile_bytes() and slack]
-  float4*
-      parts;  // [buffers][parts][4 warps][32 lanes]; behind h, where products read further than there is
+  // [buffers][parts][4 warps][32 lanes]; behind h, where products read further than there is
+  float4* parts;
   __device__ Rings(uint8_t* at, const ExpertsPlan& p)
       : base(at),
         x_at(static_cast<uint32_t>(ExpertsPlan::kSlots * p.slot_bytes())),
@@ -134,5 +134,30 @@ struct Turn {
 };
 
 enum Barrier : int { kTilesRead = 1 };  // of threads
+
+// All threads, before any may touch a barrier: each warp some, since a warp's lanes initialise one after the other.
+__device__ __forceinline__ void init_shared(Shared& s, int thread) {
+  const int warp = thread / cuda::kWarp, lane = thread % cuda::kWarp;
+  constexpr int kWarps = ExpertsPlan::kThreads / cuda::kWarp;
+  const auto init = [&](uint64_t* barriers, int count, uint32_t arrivals, int first_warp) {
+    const int i = (warp + kWarps - first_warp) % kWarps + lane * kWarps;
+    if (i < count) ptx::init_barrier(barriers[i], arrivals);
+  };
+  init(&s.full[0][0], ExpertsPlan::kWarpgroups * Shared::kTurns, 1, 0);
+  init(s.visit, Shared::kVisits, 1, 0);
+  init(s.h_full, Shared::kVisits, 1, 0);
+  init(s.empty, ExpertsPlan::kMostSlots, 4, 0);
+  init(s.h_empty, ExpertsPlan::kMostHSlots, 4 * Shared::kHReaders, 8);
+  init(&s.scheduled, 1, 1, 14);
+  init(&s.taken, 1, 1, 15);
+  init(&s.record_full, 1, 1, 16);
+  init(&s.x_full, 1, 1, 17);
+  init(&s.rows_done, 1, ExpertsPlan::kComputeWarps, 18);
+  if (thread < ExpertsPlan::kMostBuffers) {
+    s.blocks_in[thread] = 0;
+    for (uint32_t& parts : s.parts_in[thread]) parts = 0;
+  }
+  ptx::fence_barrier_init();
+}
 
 }  // namespace octet::sm90
