@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // top-k, MXFP8 quantisation and the routing record: three kernels, and one.
 //
-//   logits [T, E] f32, bias ──► topk ──► topk_ids, topk_weights ──► route ──► permuted, record      block 0 of front
+//   logits [T, E] f32, bias ──► topk ──► topk_ids, topk_weights ──► route ──► permuted, record      the first blocks of front
 //   x [T, H] bf16 ─────────► mxfp8_quantize ──► x_quant, x_scale                                     its other blocks
 //
 // Any T (front: 8) and k <= 8, E <= 512; H % 32 == 0. Rounding and order: topk_dsv4.cuh, mxfp8_quantize.cuh, route.cuh, which both
@@ -11,10 +11,9 @@
 #include <string>
 
 #include "cuda/front.h"
+#include "cuda/front_block.cuh"
 #include "cuda/launch.h"
 #include "cuda/mxfp8_quantize.cuh"
-#include "cuda/route.cuh"
-#include "cuda/topk_dsv4.cuh"
 
 namespace octet::cuda {
 namespace {
@@ -23,10 +22,10 @@ constexpr int kQuantizeThreads = 256;
 
 template <int kKeys>
 __global__ __launch_bounds__(kTopkThreads) void topk_kernel(const __grid_constant__ TopkArgs a) {
-  __shared__ TopkShared shared;
+  __shared__ TopkShared<> shared;
   let_next_begin();
   wait_for_previous();
-  topk_block<kKeys>(a, int64_t{blockIdx.x} * kTopkRows, shared, [] {});
+  topk_block<kKeys, kTopkRows>(a, int64_t{blockIdx.x} * kTopkRows, shared, [] {});
 }
 
 __device__ void quantize_piece(const QuantizeArgs& a, int64_t piece) {
@@ -73,26 +72,24 @@ struct FrontKernelArgs {
   QuantizeArgs quantize;
   TopkArgs topk;
   RouteArgs route;
+  int routing_blocks;  // the first ones: front_block.cuh. The others quantise
 };
+static_assert(kFrontRows >= kFrontMaxTokens);
 
-// Block 0: the rows, then the record, from ids that its own threads wrote. The others quantise.
-static_assert(kTopkThreads == kRouteThreads && kTopkRows >= kFrontMaxTokens &&
-              kFewTokens >= kFrontMaxTokens);
-template <int kKeys>
+template <int kKeys, int kRows>
 __global__ __launch_bounds__(kRouteThreads,
                              1) void front_kernel(const __grid_constant__ FrontKernelArgs a) {
-  __shared__ TopkShared topk;
-  __shared__ RouteShared route;
+  __shared__ FrontShared<kRows> shared;
+  const auto block = static_cast<int>(blockIdx.x);
+  const bool routes = block < a.routing_blocks;
+  if (routes) begin_front<kRows>(a.topk);
   let_next_begin();
   wait_for_previous();
-  if (blockIdx.x != 0) {
-    quantize_piece(a.quantize, int64_t{blockIdx.x} - 1);
+  if (!routes) {
+    quantize_piece(a.quantize, int64_t{block} - a.routing_blocks);
     return;
   }
-  const int id = topk_block<kKeys>(a.topk, 0, topk, [&] { begin_few(a.route, route); });
-  const auto warp = static_cast<int32_t>(threadIdx.x) / kWarp,
-             lane = static_cast<int32_t>(threadIdx.x) % kWarp;
-  route_few(a.route, route, {id >= 0, warp, lane, id});
+  front_block<kKeys>(a.topk, a.route, shared, block);
 }
 
 Status check_aligned(const void* p, const char* name) {
@@ -164,7 +161,8 @@ Status launch_route(const RouteArgs& args, cudaStream_t stream) {
 }
 
 Status launch_front(const FrontArgs& args, cudaStream_t stream) {
-  const FrontKernelArgs all{args.quantize, args.topk, route_args(args)};
+  const unsigned cluster = can_begin_early() ? front_cluster(args.topk.tokens) : 1;
+  const FrontKernelArgs all{args.quantize, args.topk, route_args(args), static_cast<int>(cluster)};
   if (Status s = check_dsv4(args.topk); !s.ok()) return s;
   if (Status s = check_quantize(args.quantize); !s.ok()) return s;
   if (Status s = check_route(all.route); !s.ok()) return s;
@@ -176,10 +174,14 @@ Status launch_front(const FrontArgs& args, cudaStream_t stream) {
     return unsupported("scale layout " + std::string(name_of(args.quantize.layout)) +
                        ", want linear for front");
   }
-  const int64_t blocks = 1 + ceil_div(quantize_threads(args.quantize), kRouteThreads);
-  return launch("front",
-                with_keys(args.topk.experts, front_kernel<8>, front_kernel<12>, front_kernel<16>),
-                dim3(static_cast<unsigned>(blocks)), kRouteThreads, all, stream);
+  const int64_t blocks = cluster + ceil_div(quantize_threads(args.quantize), kRouteThreads);
+  const auto kernel = can_begin_early()
+                          ? with_keys(args.topk.experts, front_kernel<8, 1>, front_kernel<12, 1>,
+                                      front_kernel<16, 1>)
+                          : with_keys(args.topk.experts, front_kernel<8, kFrontRows>,
+                                      front_kernel<12, kFrontRows>, front_kernel<16, kFrontRows>);
+  return launch("front", kernel, dim3(static_cast<unsigned>(round_up(blocks, cluster))),
+                kRouteThreads, all, stream, 0, cluster);
 }
 
 }  // namespace octet::cuda

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // front_mxfp8: what comes before the experts, in one launch.
 //
-//   logits [T, E] f32, bias ──► topk ──► topk_ids, topk_weights ──► route ──► permuted, record      block 0
+//   logits [T, E] f32, bias ──► topk ──► topk_ids, topk_weights ──► route ──► permuted, record      the first blocks
 //   x [T, H] bf16 ─────────► mxfp8_quantize ──► x records (activation_record.h)                     the others, which also clear h and
 //                                                                                                  rows for the hand-over (make_ready.cuh)
 // Shapes, errors: front_mxfp8.h. Rounding and order: cuda/topk_dsv4.cuh, mxfp8_quantize.cuh, route.cuh. Truth: routing/, cpu::mxfp8_quantize.
 #include <string>
 
+#include "cuda/front_block.cuh"
 #include "cuda/launch.h"
 #include "cuda/mxfp8_quantize.cuh"
-#include "cuda/route.cuh"
-#include "cuda/topk_dsv4.cuh"
 #include "sm90/experts_plan.h"
 #include "sm90/front_mxfp8.h"
 #include "sm90/make_ready.cuh"
@@ -19,8 +18,7 @@ namespace octet::sm90 {
 namespace {
 
 constexpr int kThreads = cuda::kRouteThreads, kOtherBlocks = 32;
-static_assert(cuda::kTopkThreads == kThreads && cuda::kTopkRows >= kMostTokens &&
-              cuda::kFewTokens >= kMostTokens);
+static_assert(cuda::kFrontRows >= kMostTokens);
 
 struct Args {
   TopkArgs topk;
@@ -29,6 +27,7 @@ struct Args {
   uint8_t* records;
   int tokens, hidden, padded;  // padded: H in whole records
   HandOver hand_over;
+  int routing_blocks;
 };
 
 // Eight elements a thread; blocks of 32 are whole in a row, and rows of records beyond T and H are zeros.
@@ -49,19 +48,19 @@ __device__ __forceinline__ void quantize(const Args& a, int first) {
 
 template <int kKeys>
 __global__ __launch_bounds__(kThreads, 1) void front_mxfp8_kernel(const __grid_constant__ Args a) {
-  __shared__ cuda::TopkShared topk;
-  __shared__ cuda::RouteShared route;
+  __shared__ cuda::FrontShared<1> shared;
+  const auto block = static_cast<int>(blockIdx.x);
+  const bool routes = block < a.routing_blocks;
+  if (routes) cuda::begin_front<1>(a.topk);
   cuda::let_next_begin();
   cuda::wait_for_previous();
-  const auto thread = static_cast<int>(threadIdx.x);
-  if (blockIdx.x != 0) {
-    const int first = (static_cast<int>(blockIdx.x) - 1) * kThreads + thread;
-    quantize(a, first);
-    clear_hand_over(a.hand_over, first, kOtherBlocks * kThreads);
+  if (routes) {
+    cuda::front_block<kKeys>(a.topk, a.route, shared, block);
     return;
   }
-  const int id = cuda::topk_block<kKeys>(a.topk, 0, topk, [&] { cuda::begin_few(a.route, route); });
-  cuda::route_few(a.route, route, {id >= 0, thread / cuda::kWarp, thread % cuda::kWarp, id});
+  const int first = (block - a.routing_blocks) * kThreads + static_cast<int>(threadIdx.x);
+  quantize(a, first);
+  clear_hand_over(a.hand_over, first, kOtherBlocks * kThreads);
 }
 
 }  // namespace
@@ -81,6 +80,8 @@ Status launch_front_mxfp8(const FrontMxfp8Args& args, cudaStream_t stream) {
   if (args.topk.tokens != g.tokens || g.tokens > kMostTokens)
     return unsupported("T " + std::to_string(args.topk.tokens) +
                        ", want that of the experts, at most 8");
+  const unsigned cluster = cuda::front_cluster(g.tokens);
+  static_assert(kOtherBlocks % cuda::kFrontRows == 0);
   const Args a{
       .topk = args.topk,
       .route = {.topk_ids = {.data = args.topk.topk_ids, .is_i64 = false},
@@ -95,12 +96,14 @@ Status launch_front_mxfp8(const FrontMxfp8Args& args, cudaStream_t stream) {
       .tokens = static_cast<int>(g.tokens),
       .hidden = static_cast<int>(g.hidden),
       .padded = ActivationRecord::count(static_cast<int>(g.hidden)) * ActivationRecord::kWidth,
-      .hand_over = hand_over_of(args.experts)};
+      .hand_over = hand_over_of(args.experts),
+      .routing_blocks = static_cast<int>(cluster)};
   const int64_t experts = args.topk.experts;
   const auto kernel = experts <= 8 * cuda::kWarp    ? front_mxfp8_kernel<8>
                       : experts <= 12 * cuda::kWarp ? front_mxfp8_kernel<12>
                                                     : front_mxfp8_kernel<16>;
-  return cuda::launch("front_mxfp8", kernel, dim3(1 + kOtherBlocks), kThreads, a, stream);
+  return cuda::launch("front_mxfp8", kernel, dim3(cluster + kOtherBlocks), kThreads, a, stream, 0,
+                      cluster);
 }
 
 }  // namespace octet::sm90
