@@ -82,7 +82,7 @@ __global__ __launch_bounds__(kRouteThreads,
   __shared__ FrontShared<kRows> shared;
   const auto block = static_cast<int>(blockIdx.x);
   const bool routes = block < a.routing_blocks;
-  if (routes) begin_front<kRows>(a.topk);
+  if (routes) begin_front<kRows>();
   let_next_begin();
   wait_for_previous();
   if (!routes) {
@@ -125,12 +125,6 @@ dim3 blocks_of(int64_t threads, int64_t of_a_block) {
 }
 int64_t quantize_threads(const QuantizeArgs& a) { return a.tokens * a.width / kQuantizeElems; }
 
-// The kernel with room for `experts`: those of the common models, and all.
-template <class Kernel>
-Kernel with_keys(int64_t experts, Kernel eight, Kernel twelve, Kernel sixteen) {
-  return experts <= 8 * kWarp ? eight : experts <= 12 * kWarp ? twelve : sixteen;
-}
-
 }  // namespace
 
 Status launch_topk(const TopkArgs& args, cudaStream_t stream) {
@@ -161,7 +155,7 @@ Status launch_route(const RouteArgs& args, cudaStream_t stream) {
 }
 
 Status launch_front(const FrontArgs& args, cudaStream_t stream) {
-  const unsigned cluster = can_begin_early() ? front_cluster(args.topk.tokens) : 1;
+  const unsigned cluster = front_cluster(args.topk.tokens, can_begin_early());
   const FrontKernelArgs all{args.quantize, args.topk, route_args(args), static_cast<int>(cluster)};
   if (Status s = check_dsv4(args.topk); !s.ok()) return s;
   if (Status s = check_quantize(args.quantize); !s.ok()) return s;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Top-k and the record of a decode step by one block, or, on SM90 and later, by a cluster of as many as there are rows:
+// Top-k and the record of a decode step by one block, or, of more than four rows on SM90 and later, by a cluster, a block a row:
 //
 //   logits of row r ──► topk_block, block r ──► topk_ids, topk_weights of the row
 //                                          └──► ids in block 0's shared memory ──► route_few, block 0 ──► permuted, record
@@ -17,7 +17,7 @@ namespace octet::cuda {
 constexpr int kFrontRows = static_cast<int>(kFewTokens);
 static_assert(kTopkThreads == kRouteThreads && kTopkRows >= kFrontRows);
 
-// kRows: of a block; as many as a decode step has, or one.
+// kRows: of a block; as many as a decode step has, or, in a cluster, one.
 template <int kRows>
 struct FrontShared {
   TopkShared<kRows> topk;
@@ -27,7 +27,7 @@ struct FrontShared {
 
 namespace cluster {
 
-// The second half of a barrier of all threads of the cluster: what they wrote before arrive() is seen after wait().
+// The halves of a barrier of all threads of the cluster: what they wrote before arrive() is seen after wait().
 __device__ __forceinline__ void arrive() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -53,14 +53,13 @@ __device__ __forceinline__ void store_to_first([[maybe_unused]] int32_t* own,
 
 }  // namespace cluster
 
-// Before the first wait for an earlier kernel, by all threads of blocks 0 ... T - 1.
+// Before the first wait for an earlier kernel, by all threads of the blocks that route.
 template <int kRows>
-__device__ __forceinline__ void begin_front(const TopkArgs& a) {
-  if (kRows < kFrontRows && a.tokens > 1) cluster::arrive();
+__device__ __forceinline__ void begin_front() {
+  if (kRows < kFrontRows) cluster::arrive();
 }
 
-// By all threads of blocks 0 ... ceil(T / kRows) - 1 of the grid, which are the first ones of a cluster, `block` being this one's number.
-// The others of the cluster come here, too.
+// By all threads of the blocks that route, `block` being this one's number: one block, or all of the first cluster.
 template <int kKeys, int kRows>
 __device__ __forceinline__ void front_block(const TopkArgs& topk, const RouteArgs& route,
                                             FrontShared<kRows>& s, int block) {
@@ -69,7 +68,7 @@ __device__ __forceinline__ void front_block(const TopkArgs& topk, const RouteArg
   const int id = topk_block<kKeys, kRows>(topk, int64_t{block} * kRows, s.topk, [&] {
     if (block == 0) begin_few(route, s.route);
   });
-  if (kRows == kFrontRows || topk.tokens == 1) {
+  if (kRows == kFrontRows) {
     route_few(route, s.route, {id >= 0, warp, lane, id});
     return;
   }
@@ -86,11 +85,19 @@ __device__ __forceinline__ void front_block(const TopkArgs& topk, const RouteArg
   route_few(route, s.route, {is_slot, token, j, is_slot ? s.ids[token][j] : -1});
 }
 
-// Blocks of the cluster.
-inline unsigned front_cluster(int64_t tokens) {
+// Blocks that route: one for a few rows, whose ids need not meet then.
+inline unsigned front_cluster(int64_t tokens, bool has_clusters) {
+  constexpr int64_t kFewRows = 4;
+  if (!has_clusters || tokens <= kFewRows) return 1;
   unsigned blocks = 1;
   while (blocks < tokens) blocks *= 2;
   return blocks;
+}
+
+// The kernel with room for `experts`: those of the common models, and all.
+template <class Kernel>
+Kernel with_keys(int64_t experts, Kernel eight, Kernel twelve, Kernel sixteen) {
+  return experts <= 8 * kWarp ? eight : experts <= 12 * kWarp ? twelve : sixteen;
 }
 
 }  // namespace octet::cuda

@@ -46,12 +46,12 @@ __device__ __forceinline__ void quantize(const Args& a, int first) {
   }
 }
 
-template <int kKeys>
+template <int kKeys, int kRows>
 __global__ __launch_bounds__(kThreads, 1) void front_mxfp8_kernel(const __grid_constant__ Args a) {
-  __shared__ cuda::FrontShared<1> shared;
+  __shared__ cuda::FrontShared<kRows> shared;
   const auto block = static_cast<int>(blockIdx.x);
   const bool routes = block < a.routing_blocks;
-  if (routes) cuda::begin_front<1>(a.topk);
+  if (routes) cuda::begin_front<kRows>();
   cuda::let_next_begin();
   cuda::wait_for_previous();
   if (routes) {
@@ -80,7 +80,7 @@ Status launch_front_mxfp8(const FrontMxfp8Args& args, cudaStream_t stream) {
   if (args.topk.tokens != g.tokens || g.tokens > kMostTokens)
     return unsupported("T " + std::to_string(args.topk.tokens) +
                        ", want that of the experts, at most 8");
-  const unsigned cluster = cuda::front_cluster(g.tokens);
+  const unsigned cluster = cuda::front_cluster(g.tokens, true);
   static_assert(kOtherBlocks % cuda::kFrontRows == 0);
   const Args a{
       .topk = args.topk,
@@ -99,9 +99,12 @@ Status launch_front_mxfp8(const FrontMxfp8Args& args, cudaStream_t stream) {
       .hand_over = hand_over_of(args.experts),
       .routing_blocks = static_cast<int>(cluster)};
   const int64_t experts = args.topk.experts;
-  const auto kernel = experts <= 8 * cuda::kWarp    ? front_mxfp8_kernel<8>
-                      : experts <= 12 * cuda::kWarp ? front_mxfp8_kernel<12>
-                                                    : front_mxfp8_kernel<16>;
+  constexpr int kAll = cuda::kFrontRows;
+  const auto kernel =
+      cluster > 1 ? cuda::with_keys(experts, front_mxfp8_kernel<8, 1>, front_mxfp8_kernel<12, 1>,
+                                    front_mxfp8_kernel<16, 1>)
+                  : cuda::with_keys(experts, front_mxfp8_kernel<8, kAll>,
+                                    front_mxfp8_kernel<12, kAll>, front_mxfp8_kernel<16, kAll>);
   return cuda::launch("front_mxfp8", kernel, dim3(cluster + kOtherBlocks), kThreads, a, stream, 0,
                       cluster);
 }
