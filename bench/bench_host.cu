@@ -4,7 +4,8 @@
 //   bench_host CHECKPOINT [DATE]    prints a report: JSON with "what": "host_time". CHECKPOINT: octet synth deepseek-v4.1-flash, any size
 //
 //   enqueue      octet_layer_enqueue of a layer loaded with the backend "cuda", from logits and x to y
-//   front, experts    the two launches of Hopper's layer alone, on an SM 9.0 device
+//   launch_*     the two launches of Hopper's layer, on an SM 9.0 device
+//   empty        a kernel of one thread that does nothing, launched as those are, and <<<>>>: what a launch itself takes
 //
 // 10,000 calls each. Every 16 of them the stream is waited for, outside the clock, so that no call waits for room in its queue. Microseconds.
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/launch.h"
 #include "graph_time.cuh"
 #include "octet/octet.h"
 #include "routing/record.h"
@@ -137,6 +139,9 @@ FrontMxfp8Args launches(const octet_layer_info& info) {
   return f;
 }
 
+struct Nothing {};
+__global__ void empty(const __grid_constant__ Nothing) {}
+
 int run(const char* path, const char* date) {
   cudaDeviceProp device{};
   check(cudaGetDeviceProperties(&device, 0));
@@ -150,6 +155,10 @@ int run(const char* path, const char* date) {
               static_cast<int>(layer.info.intermediate));
   time_calls("octet_layer_enqueue", layer.info.kernel, true,
              [&](cudaStream_t s) { layer.enqueue(s); });
+  time_calls("empty", "a kernel that does nothing", false,
+             [](cudaStream_t s) { check(cuda::launch("empty", empty, dim3(1), 1, Nothing{}, s)); });
+  time_calls("empty<<<>>>", "a kernel that does nothing", false,
+             [](cudaStream_t s) { empty<<<1, 1, 0, s>>>(Nothing{}); });
   if (device.major == 9 && device.minor == 0) {
     const FrontMxfp8Args f = launches(layer.info);
     const int ctas = experts_ctas();

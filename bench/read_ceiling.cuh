@@ -16,7 +16,7 @@ struct ReadArgs {
   int64_t pieces;
 };
 constexpr int kPiece = 43520, kRing = 5;
-__global__ __launch_bounds__(32) inline void read_kernel(const __grid_constant__ ReadArgs a) {
+static __global__ __launch_bounds__(32) void read_kernel(const __grid_constant__ ReadArgs a) {
   extern __shared__ __align__(128) uint8_t ring[];
   __shared__ uint64_t full[kRing];
   if (threadIdx.x != 0) return;

@@ -47,7 +47,7 @@ inline int64_t setting(const char* name, int64_t otherwise) {
 }
 
 // Waits for `stream`; what has not ended by then never will, and no test can go on beside it.
-inline void finish(cudaStream_t stream, const char* what, int seconds = 60) {
+inline void finish(cudaStream_t stream, const char* what, int seconds = 30) {
   const auto begin = std::chrono::steady_clock::now();
   cudaError_t state = cudaErrorNotReady;
   while ((state = cudaStreamQuery(stream)) == cudaErrorNotReady) {
@@ -109,13 +109,13 @@ struct CanonicalWeights {
   Canonical w13, w2;
 };
 
-__global__ inline void make_codes(uint8_t* bytes, int64_t count, uint64_t seed) {
+static __global__ void make_codes(uint8_t* bytes, int64_t count, uint64_t seed) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step)
     bytes[i] = static_cast<uint8_t>(mix(seed + static_cast<uint64_t>(i)));
 }
 // 2^-10 ... 2^-5.
-__global__ inline void make_scales(uint8_t* bytes, int64_t count, uint64_t seed) {
+static __global__ void make_scales(uint8_t* bytes, int64_t count, uint64_t seed) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step)
     bytes[i] = static_cast<uint8_t>(117 + mix(seed + static_cast<uint64_t>(i)) % 6);
@@ -128,7 +128,7 @@ struct PackArgs {
   int64_t matrix_offset, expert_bytes;
   uint8_t* to;
 };
-__global__ inline void pack_records(const __grid_constant__ PackArgs a) {
+static __global__ void pack_records(const __grid_constant__ PackArgs a) {
   const int64_t record = blockIdx.x, pair = record % a.matrix.pairs,
                 strip = record / a.matrix.pairs % a.matrix.strips,
                 expert = record / a.matrix.pairs / a.matrix.strips;
@@ -404,7 +404,7 @@ struct RequestArgs {
   int tokens, hidden, experts;
 };
 // A block a row and piece of it.
-__global__ inline void make_request(const __grid_constant__ RequestArgs a) {
+static __global__ void make_request(const __grid_constant__ RequestArgs a) {
   const auto row = static_cast<int>(blockIdx.x);
   const int first = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x),
             step = static_cast<int>(gridDim.y * blockDim.x);

@@ -87,7 +87,7 @@ __device__ inline int e2m1_units(uint32_t code) {
 }
 
 // Section 3, closed form. A thread a block of 32.
-__global__ inline void quantize_x(const __grid_constant__ JudgeArgs a) {
+static __global__ void quantize_x(const __grid_constant__ JudgeArgs a) {
   const int block = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (block >= a.tokens * a.hidden / 32) return;
   const auto* bits = reinterpret_cast<const uint16_t*>(a.x) + block * 32;
@@ -102,7 +102,7 @@ __global__ inline void quantize_x(const __grid_constant__ JudgeArgs a) {
 }
 
 // Section 4 for the logits of make_request. A thread a slot.
-__global__ inline void judge_routing(const __grid_constant__ JudgeArgs a) {
+static __global__ void judge_routing(const __grid_constant__ JudgeArgs a) {
   const auto slot = static_cast<int>(threadIdx.x);
   const bool is_there = slot < a.tokens * kTopK;
   count_judged(a, kIds, is_there);
@@ -181,7 +181,7 @@ __device__ inline double2 swiglu_span(const Sum& gate, const Sum& up, double lim
 
 constexpr int kJudgeThreads = 256, kUpParts = 8, kDownParts = 16;
 // A block a slot and part of the columns, a warp a column.
-__global__ inline void judge_up(const __grid_constant__ JudgeArgs a) {
+static __global__ void judge_up(const __grid_constant__ JudgeArgs a) {
   extern __shared__ int32_t x[];
   const auto slot = static_cast<int>(blockIdx.x);
   const int token = slot / kTopK, expert = a.wanted[slot];
@@ -209,7 +209,7 @@ __device__ inline int h_scale_code(double amax) {
   return static_cast<int>(v >> 23) + ((v & 0x7FFFFFU) != 0 ? 1 : 0);
 }
 // A warp a block of 32 columns.
-__global__ inline void judge_h(const __grid_constant__ JudgeArgs a) {
+static __global__ void judge_h(const __grid_constant__ JudgeArgs a) {
   const auto lane = static_cast<int>(threadIdx.x) % 32;
   const int all = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) / 32,
             blocks = a.intermediate / 32;
@@ -254,7 +254,7 @@ __global__ inline void judge_h(const __grid_constant__ JudgeArgs a) {
 }
 
 // From the h that was found. A block a slot and part of the outputs, a warp an output.
-__global__ inline void judge_down(const __grid_constant__ JudgeArgs a) {
+static __global__ void judge_down(const __grid_constant__ JudgeArgs a) {
   extern __shared__ int32_t h[];
   const auto slot = static_cast<int>(blockIdx.x);
   const int expert = a.wanted[slot];
@@ -277,7 +277,7 @@ __global__ inline void judge_down(const __grid_constant__ JudgeArgs a) {
 }
 
 // Section 8, from the rows and weights that were found: bytes.
-__global__ inline void judge_y(const __grid_constant__ JudgeArgs a) {
+static __global__ void judge_y(const __grid_constant__ JudgeArgs a) {
   const int at = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const int token = at / a.hidden, column = at % a.hidden;
   const bool is_there = token < a.tokens;

@@ -48,15 +48,23 @@ def _decoded(codes, scales):
     return pairs * torch.exp2(scales.double() - 127).repeat_interleave(32, -1)
 
 
-def float64(layer: Layer, x, ids, weights, limit: float):
-    """The layer without any rounding: x [T, H] bf16, ids and weights [T, k]."""
+def through_mxfp8(v):
+    """Rounded to E4M3 with a power of two for 32 (semantics.md sections 3 and 7), for ordinary values."""
+    blocks = v.view(-1, 32)
+    unit = torch.exp2(torch.ceil(torch.log2(blocks.abs().amax(1, keepdim=True) / 448)))
+    return ((blocks / unit).float().to(torch.float8_e4m3fn).double() * unit).view(v.shape)
+
+
+def float64(layer: Layer, x, ids, weights, limit: float, rounded=lambda v: v):
+    """The layer in float64: x [T, H] bf16, ids and weights [T, k]. `rounded`: of x and h, else nothing is."""
+    x = rounded(x.double())
     y = torch.zeros(x.shape, dtype=torch.float64, device=x.device)
     for e in ids.unique().tolist():
         w13, w2 = _decoded(layer.w13[e], layer.s13[e]), _decoded(layer.w2[e], layer.s2[e])
         for row, slot in (ids == e).nonzero().tolist():
-            gate, up = (w13 @ x[row].double()).split(layer.intermediate)
+            gate, up = (w13 @ x[row]).split(layer.intermediate)
             gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-            y[row] += weights[row, slot].double() * (w2 @ (gate * torch.sigmoid(gate) * up))
+            y[row] += weights[row, slot].double() * (w2 @ rounded(gate * torch.sigmoid(gate) * up))
     return y
 
 

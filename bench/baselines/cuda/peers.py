@@ -93,7 +93,8 @@ class Side:
 
 def measure(octet: Layers, peers: list, layers: list, rows: int, distinct: int, rounds: int, stream) -> dict:
     inputs = Inputs(octet, rows, distinct, stream)
-    want = checkpoint.float64(layers[0], inputs.x[0], inputs.ids[0], inputs.weights[0], LIMIT)
+    first = layers[0], inputs.x[0], inputs.ids[0], inputs.weights[0], LIMIT
+    want, contract = checkpoint.float64(*first), checkpoint.float64(*first, rounded=checkpoint.through_mxfp8)
     count = len(layers)
 
     def ours(i, y):
@@ -113,21 +114,22 @@ def measure(octet: Layers, peers: list, layers: list, rows: int, distinct: int, 
         for step in range(len(sides)):
             at = (turn + step) % len(sides)
             times[at].append(sides[at].replay_us())
+    clock = int(device_state("clocks.sm")[0].split()[0])
     median = [statistics.median(t) for t in times]
     return {
         "rows": rows, "experts": round(inputs.experts, 2), "bytes": round(inputs.experts * octet.weight_bytes / octet.experts),
         "median_us": round(median[0], 2), "min_us": round(min(times[0]), 2), "nmse": errors[0],
+        "nmse_of_mxfp8": checkpoint.nmse(sides[0].first, contract), "clock_mhz": clock,
         "peers": [{"name": p.name, "median_us": round(median[i], 2), "min_us": round(min(times[i]), 2),
                    "ratio": round(statistics.median(a / b for a, b in zip(times[i], times[0])), 3), "nmse": errors[i]}
                   for i, p in enumerate(peers, 1)],
     }
 
 
-def device_state() -> dict:
-    fields = "name,driver_version,clocks.max.sm,power.limit"
+def device_state(fields: str) -> list[str]:
+    """As nvidia-smi names them."""
     values = subprocess.check_output(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0"], text=True)
-    name, driver, clock, power = (v.strip() for v in values.split(","))
-    return {"device": name, "driver": driver, "most_clock": clock, "power_limit": power}
+    return [v.strip() for v in values.split(",")]
 
 
 def main() -> int:
@@ -135,7 +137,7 @@ def main() -> int:
     parser.add_argument("--library", type=Path, required=True, help="liboctet.so, built with CUDA")
     parser.add_argument("--checkpoint", type=Path, required=True, help="octet synth deepseek-v4.1-flash")
     parser.add_argument("--site", type=Path, required=True, help="folder with the unpacked wheels of vLLM and Humming")
-    parser.add_argument("--peers", default="marlin640,marlin576,humming-best", help="also humming-tuner")
+    parser.add_argument("--peers", default="marlin640,marlin576,humming-best", help="also humming-tuner; '': octet alone")
     parser.add_argument("--kernel", help="octet's kernel; default: the best")
     parser.add_argument("--read-gb-s", type=float, required=True, help="read ceiling of the same run: what bench_read prints")
     parser.add_argument("--rounds", type=int, default=21)
@@ -155,7 +157,7 @@ def main() -> int:
     if len(layers) != len(octet.layers):
         raise RuntimeError(f"{len(layers)} layers read, want octet's {len(octet.layers)}")
     peers = []
-    for name in args.peers.split(","):
+    for name in filter(None, args.peers.split(",")):
         if name.startswith("marlin"):
             from marlin import Marlin
 
@@ -167,7 +169,9 @@ def main() -> int:
         torch.cuda.synchronize()
         say(f"{peers[-1].name}: prepared")
     report = {
-        "what": "peers", **device_state(), "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "what": "peers", **dict(zip(("device", "driver", "most_clock", "power_limit"),
+                                    device_state("name,driver_version,clocks.max.sm,power.limit"))),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "torch": torch.__version__, "octet": octet.lib.version, "git": args.git, "kernel": octet.kernel,
         "read_gb_s": args.read_gb_s, "calls": CALLS, "rounds": args.rounds, "idle_ms": IDLE_S * 1e3,
         "layers": len(layers), "experts": octet.experts, "top_k": octet.top_k, "hidden": octet.hidden, "intermediate": octet.intermediate,
