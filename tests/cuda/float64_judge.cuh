@@ -6,13 +6,13 @@
 //   wanted ids, logits ─► judge_routing ◄── ids and weights found
 //
 // Room: section 12. Products of codes are integers below 2^27 a block of 32, so a block's sum is exact in int32. For the values that
-// decode_layer.cuh makes: numbers and scales far from the ends of their ranges; anything else is reported as outside.
+// decode_layer.cuh and decode_call.cuh make: numbers and scales far from the ends of their ranges; anything else is reported as outside.
 #pragma once
 
 #include <cfloat>
 #include <cstdint>
 
-#include "decode_layer.cuh"
+#include "decode_call.cuh"
 #include "sm90/activation_record.h"
 
 namespace octet::sm90 {

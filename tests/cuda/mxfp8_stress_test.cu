@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "decode_layer.cuh"
+#include "cuda/launch.h"
+#include "decode_call.cuh"
+#include "sm_holder.cuh"
 
 namespace octet::sm90 {
 namespace {
@@ -189,57 +191,6 @@ TEST_F(Mxfp8Stress, StreamsBesideOneAnotherGiveTheirOwnBytes) {
 
 // ---- SMs that somebody else holds
 
-struct HoldArgs {
-  const volatile int* release;  // host memory
-  int* arrived;
-  uint64_t most_ns;
-};
-__device__ uint64_t now_ns() {
-  uint64_t t;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));
-  return t;
-}
-__global__ void hold(const __grid_constant__ HoldArgs a) {
-  atomicAdd_system(a.arrived, 1);
-  const uint64_t begin = now_ns();
-  while (*a.release == 0 && now_ns() - begin < a.most_ns) __nanosleep(500);
-}
-// Holds SMs with all of their shared memory, so that a CTA of the layer finds no room there.
-class Holder {
- public:
-  Holder() {
-    expect_ok(cudaHostAlloc(&host_, 2 * sizeof(int), cudaHostAllocMapped));
-    int device = 0;
-    expect_ok(cudaGetDevice(&device));
-    expect_ok(cudaDeviceGetAttribute(&bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    expect_ok(cudaFuncSetAttribute(hold, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes_));
-  }
-  Holder(const Holder&) = delete;
-  Holder& operator=(const Holder&) = delete;
-  ~Holder() { cudaFreeHost(host_); }
-
-  // Returns once they are held, unless `waits` is false.
-  void take(int sms, uint64_t most_ns, bool waits = true) {
-    volatile int* const at = host_;
-    at[0] = 0;
-    at[1] = 0;
-    hold<<<static_cast<unsigned>(sms), 1, size_of(bytes_), stream_>>>({host_, host_ + 1, most_ns});
-    expect_ok(cudaGetLastError());
-    while (waits && at[1] != sms && cudaStreamQuery(stream_) == cudaErrorNotReady) {
-    }
-    if (waits) EXPECT_EQ(at[1], sms) << "SMs held";
-  }
-  void let_go() {
-    *static_cast<volatile int*>(host_) = 1;
-    finish(stream_, "holder");
-  }
-  bool holds() const { return cudaStreamQuery(stream_) == cudaErrorNotReady; }
-
- private:
-  int* host_ = nullptr;  // release, arrived
-  int bytes_ = 0;
-  Stream stream_;
-};
 constexpr uint64_t kMostNs = 20'000'000'000;
 
 TEST_F(Mxfp8Stress, FewerSmsThanCtasGiveTheSameBytes) {
@@ -247,7 +198,7 @@ TEST_F(Mxfp8Stress, FewerSmsThanCtasGiveTheSameBytes) {
   const DecodeCall a(layer(), 8), b(layer(), 1), c(layer(), 5);
   const CallResult of_a = alone(a, 1, stream), of_b = alone(b, 2, stream),
                    of_c = alone(c, 3, stream);
-  Holder holder;
+  SmHolder holder;
   const int sms = experts_ctas();
   for (const int left : {1, 2, 7, sms / 2, sms - 1}) {
     SCOPED_TRACE(testing::Message() << left << " SMs left");
@@ -269,7 +220,7 @@ TEST_F(Mxfp8Stress, AllSmsHeldForAWhileChangeNoByte) {
   const Stream stream;
   const DecodeCall a(layer(), 8), b(layer(), 2);
   const CallResult of_a = alone(a, 4, stream), of_b = alone(b, 5, stream);
-  Holder holder;
+  SmHolder holder;
   const int sms = experts_ctas();
   for (int round = 0; round < 3; ++round) {
     for (const DecodeCall* call : {&a, &b}) call->poison(stream);
@@ -288,7 +239,7 @@ TEST_F(Mxfp8Stress, SmsTakenInTheMidstOfAChainChangeNoByte) {
   const Stream stream;
   const DecodeCall a(layer(), 8), b(layer(), 3);
   const CallResult of_a = alone(a, 6, stream), of_b = alone(b, 7, stream);
-  Holder holder;
+  SmHolder holder;
   const int sms = experts_ctas();
   for (int round = 0; round < 10; ++round) {
     for (const DecodeCall* call : {&a, &b}) call->poison(stream);
