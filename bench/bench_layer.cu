@@ -9,7 +9,7 @@
 // Timed: replays of a graph of 48 layers in a row, each with its own routing, the weights of 4 layers (7.2 GB) in turn, so that nothing of
 // them is in L2; programmatic edges between all kernels. After 15 ms of idling before each replay (the clock is at its highest then), and
 // sustained, one replay after the other. Microseconds a layer, least and median. floor: the bytes of a layer's experts at the read ceiling,
-// which is measured in the same run: bulk copies of 43,520 bytes, five on their way in each SM, evict-first, over all the weights.
+// which is measured in the same run over all the weights (read_ceiling.cuh).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,14 +18,13 @@
 #include <string>
 #include <vector>
 
-#include "cuda/async_copy.cuh"
 #include "cuda/front.h"
 #include "formats/bf16.h"
 #include "graph_time.cuh"
+#include "read_ceiling.cuh"
 #include "routing/record.h"
 #include "sm90/experts_mxfp8.h"
 #include "sm90/front_mxfp8.h"
-#include "sm90/ptx/bulk_copy.cuh"
 
 namespace octet::sm90 {
 namespace {
@@ -57,37 +56,6 @@ __global__ void fill_weights(uint32_t* words, int64_t count) {
   }
 }
 
-struct ReadArgs {
-  const uint8_t* from;
-  int64_t pieces;
-};
-constexpr int kPiece = 43520, kRing = 5;
-__global__ __launch_bounds__(32) void read_kernel(const __grid_constant__ ReadArgs a) {
-  extern __shared__ __align__(128) uint8_t ring[];
-  __shared__ uint64_t full[kRing];
-  if (threadIdx.x != 0) return;
-  for (uint64_t& b : full) ptx::init_barrier(b, 1);
-  ptx::fence_barrier_init();
-  const uint64_t policy = cuda::evict_first_policy();
-  const auto issue = [&](int64_t piece, int slot) {
-    ptx::arrive_expecting(full[slot], kPiece);
-    ptx::bulk_copy(ring + slot * kPiece, a.from + piece * kPiece, kPiece, full[slot], policy);
-  };
-  int slot = 0;
-  uint32_t parity = 0;
-  int64_t next = blockIdx.x;
-  for (int i = 0; i < kRing && next < a.pieces; ++i, next += gridDim.x) issue(next, i);
-  for (int64_t piece = blockIdx.x; piece < a.pieces; piece += gridDim.x) {
-    ptx::wait(full[slot], parity);
-    if (next < a.pieces) issue(next, slot);
-    next += gridDim.x;
-    if (++slot == kRing) {
-      slot = 0;
-      parity ^= 1;
-    }
-  }
-}
-
 struct Case {
   int64_t rows, experts;  // experts: distinct ones a layer, 0: as the router likes
 };
@@ -114,15 +82,7 @@ class Bench {
     x_ = on_device(x);
   }
 
-  double read_gb_s() {
-    check(cudaFuncSetAttribute(read_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               kRing * kPiece));
-    int sms = 0;
-    check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
-    const ReadArgs a{weights_, kLayers * layer_bytes_ / kPiece};
-    Graph g([&](cudaStream_t s) { read_kernel<<<sms, 32, kRing * kPiece, s>>>(a); });
-    return static_cast<double>(a.pieces) * kPiece / g.time(9, 15, 1).median / 1e3;
-  }
+  double read_gb_s() const { return sm90::read_gb_s(weights_, kLayers * layer_bytes_); }
 
   void run(const Case& c, double read_gb_s, bool is_last);
 

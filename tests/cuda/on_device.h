@@ -17,6 +17,10 @@ class OnDevice {
     EXPECT_EQ(cudaMalloc(&data_, bytes_ + 16), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(data_, host.data(), bytes_, cudaMemcpyHostToDevice), cudaSuccess);
   }
+  // Of any content.
+  explicit OnDevice(size_t count) : bytes_(count * sizeof(T)) {
+    EXPECT_EQ(cudaMalloc(&data_, bytes_ + 16), cudaSuccess);
+  }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
   ~OnDevice() { cudaFree(data_); }

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+// Needs an SM 9.0 device. Hopper's layer where it could hang or take what is not there yet: long chains of replays, several streams, SMs held
+// by somebody else, launches broken off. Bytes are compared with those of a call alone; what is right is judged in mxfp8_routings_test.cu.
+//
+//   OCTET_REPLAYS=1000000 octet_sm90_stress_test --gtest_filter='Mxfp8Stress.*'      1,000 otherwise; OCTET_SHAPE as decode_layer.cuh says
+#include <algorithm>
+#include <memory>
+
+#include "cuda/launch.h"
+#include "decode_call.cuh"
+#include "sm_holder.cuh"
+
+namespace octet::sm90 {
+namespace {
+
+class Mxfp8Stress : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { layer_ = std::make_unique<DecodeLayer>(decode_shape()); }
+  static void TearDownTestSuite() { layer_.reset(); }
+  static const DecodeLayer& layer() { return *layer_; }
+
+  // Ids of request `number`: from 6 to 12 neighbouring experts.
+  static std::vector<int32_t> wanted(uint64_t number) {
+    std::vector<int32_t> ids;
+    const uint64_t first = mix(number), spread = mix(first) % 4;
+    for (int row = 0; row < kMostRows; ++row) {
+      for (int j = 0; j < kTopK; ++j)
+        ids.push_back(static_cast<int32_t>((first + (size_of(j) + size_of(row) * spread) % 12) %
+                                           size_of(layer().shape.experts)));
+    }
+    return ids;
+  }
+  // A request laid down in `call`.
+  static void ask(const DecodeCall& call, uint64_t number, cudaStream_t stream) {
+    const OnDevice<int32_t> ids(wanted(number));
+    request(call, ids.get(), number, stream);
+    finish(stream, "request");
+  }
+  static CallResult alone(const DecodeCall& call, uint64_t number, cudaStream_t stream) {
+    ask(call, number, stream);
+    call.poison(stream);
+    call.launch(stream);
+    finish(stream, "alone");
+    return call.result();
+  }
+
+ private:
+  static std::unique_ptr<DecodeLayer> layer_;
+};
+std::unique_ptr<DecodeLayer> Mxfp8Stress::layer_;
+
+// ---- Replays
+
+// A replay's number and the digest of those before it.
+struct Chain {
+  uint64_t replay, digest;
+};
+struct ReplayArgs {
+  Chain* chain;
+  __nv_bfloat16* x;
+  float* logits;
+  const Bf16* y;
+  const int32_t* ids;
+  int tokens, hidden, experts;
+  uint64_t seed;
+};
+__device__ int wanted_place(uint64_t random, int row, int expert, int experts) {
+  const auto first = static_cast<int>(random % static_cast<uint64_t>(experts));
+  const int step = 1 + static_cast<int>(random >> 32) % 4;
+  for (int j = 0; j < kTopK; ++j)
+    if ((first + (j + row * step) % 12) % experts == expert) return j;
+  return -1;
+}
+__global__ void next_request(const __grid_constant__ ReplayArgs a) {
+  cuda::let_next_begin();
+  cuda::wait_for_previous();
+  const uint64_t random = mix(a.seed + a.chain->replay);
+  const auto row = static_cast<int>(blockIdx.x);
+  const int first = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x),
+            step = static_cast<int>(gridDim.y * blockDim.x);
+  for (int e = first; e < a.experts; e += step) {
+    const int place = wanted_place(random, row, e, a.experts);
+    a.logits[row * a.experts + e] =
+        place >= 0 ? wanted_logit(place)
+                   : other_logit(mix(random + static_cast<uint64_t>(row * a.experts + e)));
+  }
+  for (int c = first; c < a.hidden; c += step)
+    a.x[int64_t{row} * a.hidden + c] = made_x(random, int64_t{row} * a.hidden + c);
+}
+// One block: y and ids into the digest, in an order that no timing changes.
+__global__ __launch_bounds__(1024) void fold(const __grid_constant__ ReplayArgs a) {
+  __shared__ unsigned long long sum;
+  if (threadIdx.x == 0) sum = 0;
+  cuda::let_next_begin();
+  cuda::wait_for_previous();
+  __syncthreads();
+  unsigned long long mine = 0;
+  const auto* y = reinterpret_cast<const uint64_t*>(a.y);  // H is a multiple of 32
+  const int words = a.tokens * a.hidden / 4, ids = a.tokens * kTopK;
+  for (auto i = static_cast<int>(threadIdx.x); i < words + ids; i += 1024) {
+    const uint64_t bits = i < words ? y[i] : static_cast<uint32_t>(a.ids[i - words]);
+    mine += mix(mix(bits) + static_cast<uint64_t>(i));
+  }
+  atomicAdd(&sum, mine);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  a.chain->digest = mix(a.chain->digest + mix(sum));
+  a.chain->replay += 1;
+}
+
+class Replays {
+ public:
+  Replays(const DecodeLayer& layer, int tokens, int ctas, uint64_t seed)
+      : call_(layer, tokens), chain_(std::vector<Chain>(1)) {
+    const ReplayArgs a{chain_.get(),
+                       reinterpret_cast<__nv_bfloat16*>(call_.x.get()),
+                       call_.logits.get(),
+                       call_.y.get(),
+                       call_.ids.get(),
+                       tokens,
+                       static_cast<int>(layer.shape.hidden),
+                       static_cast<int>(layer.shape.experts),
+                       seed};
+    cudaGraph_t graph = nullptr;
+    expect_ok(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
+    expect_ok(cuda::launch("next_request", next_request, dim3(static_cast<unsigned>(tokens), 4),
+                           256, a, stream_));
+    call_.launch(stream_, ctas);
+    expect_ok(cuda::launch("fold", fold, dim3(1), 1024, a, stream_));
+    expect_ok(cudaStreamEndCapture(stream_, &graph));
+    expect_ok(cudaGraphInstantiate(&exec_, graph, 0));
+    cudaGraphDestroy(graph);
+  }
+  Replays(const Replays&) = delete;
+  Replays& operator=(const Replays&) = delete;
+  ~Replays() { cudaGraphExecDestroy(exec_); }
+
+  Chain run(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      expect_ok(cudaGraphLaunch(exec_, stream_));
+      if (i % 1000 == 999) finish(stream_, "replays");
+    }
+    finish(stream_, "replays");
+    return chain_.back().front();
+  }
+
+ private:
+  DecodeCall call_;
+  OnDevice<Chain> chain_;
+  Stream stream_;
+  cudaGraphExec_t exec_ = nullptr;
+};
+
+TEST_F(Mxfp8Stress, ReplaysOnNewLogitsAreTheSameOnAnyGrid) {
+  const int64_t count = setting("OCTET_REPLAYS", 1000);
+  const int sms = experts_ctas();
+  const Chain one = Replays(layer(), kMostRows, sms, 1).run(count),
+              other = Replays(layer(), kMostRows, sms * 2 / 3, 1).run(count);
+  EXPECT_EQ(one.replay, size_of(count));
+  EXPECT_EQ(one.digest, other.digest);
+  // The digest tells other requests apart.
+  const int64_t few = std::min<int64_t>(count, 20);
+  EXPECT_NE(Replays(layer(), kMostRows, sms, 1).run(few).digest,
+            Replays(layer(), kMostRows, sms, 2).run(few).digest);
+  std::printf("%lld replays on %d and %d CTAs, digest %016llx\n", static_cast<long long>(count),
+              sms, sms * 2 / 3, static_cast<unsigned long long>(one.digest));
+}
+
+// ---- Streams
+
+TEST_F(Mxfp8Stress, StreamsBesideOneAnotherGiveTheirOwnBytes) {
+  constexpr int kTokens[] = {1, 8, 3, 6};
+  const auto rounds = static_cast<int>(setting("OCTET_ROUNDS", 50));
+  std::vector<std::unique_ptr<DecodeCall>> calls;
+  std::vector<CallResult> want;
+  const Stream streams[std::size(kTokens)];
+  for (const int tokens : kTokens) {
+    calls.push_back(std::make_unique<DecodeCall>(layer(), tokens));
+    want.push_back(alone(*calls.back(), size_of(tokens), streams[0]));
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t s = 0; s < calls.size(); ++s) calls[s]->poison(streams[s]);
+    for (int again = 0; again < 5; ++again)
+      for (size_t s = 0; s < calls.size(); ++s) calls[s]->launch(streams[s]);
+    for (const Stream& s : streams) finish(s, "streams");
+    for (size_t s = 0; s < calls.size(); ++s)
+      ASSERT_EQ(difference(calls[s]->result(), want[s]), "")
+          << "T " << calls[s]->tokens << ", round " << round;
+  }
+}
+
+// ---- SMs that somebody else holds
+
+constexpr uint64_t kMostNs = 20'000'000'000;
+
+TEST_F(Mxfp8Stress, FewerSmsThanCtasGiveTheSameBytes) {
+  const Stream stream;
+  const DecodeCall a(layer(), 8), b(layer(), 1), c(layer(), 5);
+  const CallResult of_a = alone(a, 1, stream), of_b = alone(b, 2, stream),
+                   of_c = alone(c, 3, stream);
+  SmHolder holder;
+  const int sms = experts_ctas();
+  for (const int left : {1, 2, 7, sms / 2, sms - 1}) {
+    SCOPED_TRACE(testing::Message() << left << " SMs left");
+    for (const DecodeCall* call : {&a, &b, &c}) call->poison(stream);
+    finish(stream, "poison");
+    holder.take(sms - left, kMostNs);
+    // Each call's kernels are programmatic dependents of the one before.
+    for (const DecodeCall* call : {&a, &b, &c}) call->launch(stream);
+    finish(stream, "a layer on few SMs", 15);
+    EXPECT_TRUE(holder.holds()) << "the SMs were free before the layer ended";
+    holder.let_go();
+    EXPECT_EQ(difference(a.result(), of_a), "");
+    EXPECT_EQ(difference(b.result(), of_b), "");
+    EXPECT_EQ(difference(c.result(), of_c), "");
+  }
+}
+
+TEST_F(Mxfp8Stress, AllSmsHeldForAWhileChangeNoByte) {
+  const Stream stream;
+  const DecodeCall a(layer(), 8), b(layer(), 2);
+  const CallResult of_a = alone(a, 4, stream), of_b = alone(b, 5, stream);
+  SmHolder holder;
+  const int sms = experts_ctas();
+  for (int round = 0; round < 3; ++round) {
+    for (const DecodeCall* call : {&a, &b}) call->poison(stream);
+    finish(stream, "poison");
+    holder.take(sms, 10'000'000);
+    for (const DecodeCall* call : {&a, &b}) call->launch(stream);
+    finish(stream, "a layer behind held SMs");
+    holder.let_go();
+    EXPECT_EQ(difference(a.result(), of_a), "");
+    EXPECT_EQ(difference(b.result(), of_b), "");
+  }
+}
+
+// The holder takes SMs while a chain runs: between its kernels, so that some of their CTAs never begin before others have ended.
+TEST_F(Mxfp8Stress, SmsTakenInTheMidstOfAChainChangeNoByte) {
+  const Stream stream;
+  const DecodeCall a(layer(), 8), b(layer(), 3);
+  const CallResult of_a = alone(a, 6, stream), of_b = alone(b, 7, stream);
+  SmHolder holder;
+  const int sms = experts_ctas();
+  for (int round = 0; round < 10; ++round) {
+    for (const DecodeCall* call : {&a, &b}) call->poison(stream);
+    for (int i = 0; i < 40; ++i) {
+      a.launch(stream);
+      b.launch(stream);
+      if (i == 10) holder.take(round % 2 == 0 ? sms - 3 : sms / 2, 1'000'000, false);
+    }
+    finish(stream, "a chain beside a holder");
+    holder.let_go();
+    ASSERT_EQ(difference(a.result(), of_a), "") << "round " << round;
+    ASSERT_EQ(difference(b.result(), of_b), "") << "round " << round;
+  }
+}
+
+// ---- Launches that were broken off
+
+// Any state that a launch could leave, then a call as ever.
+class BrokenOff {
+ public:
+  BrokenOff(const DecodeCall& call, const CallResult& want, cudaStream_t stream)
+      : call_(call), want_(want), stream_(stream) {}
+  void expect_same(const char* state, int64_t detail = 0) const {
+    call_.launch(stream_);
+    finish(stream_, state);
+    EXPECT_EQ(difference(call_.result(), want_), "") << "after " << state << " " << detail;
+  }
+
+ private:
+  const DecodeCall& call_;
+  const CallResult& want_;
+  cudaStream_t stream_;
+};
+
+TEST_F(Mxfp8Stress, ACallAfterAnyStateOfItsWorkspaceGivesItsBytes) {
+  const Stream stream;
+  const DecodeCall call(layer(), 8), other(layer(), 8), fewer(layer(), 3);
+  const CallResult want = alone(call, 8, stream);
+  ask(other, 9, stream);
+  ask(fewer, 10, stream);
+  const BrokenOff then(call, want, stream);
+  const auto all_of_other = [&] {
+    other.launch_front(stream, &call);
+    expect_ok(launch_experts(other.experts(&call), experts_ctas(), stream));
+  };
+  for (const int byte : {0x00, 0xFF, 0x7F, 0xA5}) {
+    expect_ok(cudaMemsetAsync(call.workspace.get(), byte, size_of(call.workspace_bytes()), stream));
+    expect_ok(cudaMemsetAsync(call.rows.get(), byte, size_of(call.rows_bytes()), stream));
+    then.expect_same("bytes of", byte);
+  }
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    make_codes<<<64, 256, 0, stream>>>(call.workspace.get(), call.workspace_bytes(), seed);
+    make_codes<<<64, 256, 0, stream>>>(reinterpret_cast<uint8_t*>(call.rows.get()),
+                                       call.rows_bytes(), seed + 7);
+    then.expect_same("random bytes", static_cast<int64_t>(seed));
+  }
+  other.launch_front(stream, &call);
+  then.expect_same("the front of another routing alone");
+  for (int i = 0; i < 3; ++i) other.launch_front(stream, &call);
+  then.expect_same("fronts of another routing, thrice");
+  fewer.launch_front(stream, &call);
+  then.expect_same("the front of fewer rows alone");
+  all_of_other();
+  then.expect_same("all of another routing");
+  all_of_other();
+  other.launch_front(stream, &call);
+  then.expect_same("all of another routing and its front");
+  // Tickets, which a launch counts upwards from 0.
+  for (const uint32_t taken : {1U, 57U, 500U, 5000U, 0x7FFFFFFFU, 0xFFFFFFFEU, 0xFFFFFFFFU}) {
+    all_of_other();
+    finish(stream, "another routing");
+    expect_ok(cudaMemcpy(call.workspace.get() + ExpertsWorkspace::kTicketsAt, &taken, sizeof taken,
+                         cudaMemcpyHostToDevice));
+    then.expect_same("tickets", taken);
+  }
+}
+
+// Memory as it was in the midst of a launch, copied while it ran.
+TEST_F(Mxfp8Stress, ACallAfterALaunchThatWasBrokenOffGivesItsBytes) {
+  constexpr int kSlowCtas = 8, kCopies = 40;  // a launch of some hundred microseconds
+  const Stream stream, beside;
+  const DecodeCall call(layer(), 8), other(layer(), 8);
+  const CallResult want = alone(call, 11, stream);
+  ask(other, 12, stream);
+  const BrokenOff then(call, want, stream);
+  const size_t workspace_bytes = size_of(call.workspace_bytes()),
+               rows_bytes = size_of(call.rows_bytes());
+  uint8_t* kept = nullptr;
+  expect_ok(cudaHostAlloc(&kept, workspace_bytes + rows_bytes, cudaHostAllocDefault));
+  const auto rows_left = [&] {  // words that no result has
+    const auto* words = reinterpret_cast<const uint32_t*>(kept + workspace_bytes);
+    return std::count(words, words + rows_bytes / 4, 0xFFFFFFFFU);
+  };
+  int in_the_midst = 0;
+  for (int delay_us = 0; delay_us < 10 * kCopies; delay_us += 10) {
+    other.launch_front(stream, &call);
+    expect_ok(launch_experts(other.experts(&call), kSlowCtas, stream));
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < std::chrono::microseconds(delay_us)) {
+    }
+    expect_ok(cudaMemcpyAsync(kept, call.workspace.get(), workspace_bytes, cudaMemcpyDeviceToHost,
+                              beside));
+    expect_ok(cudaMemcpyAsync(kept + workspace_bytes, call.rows.get(), rows_bytes,
+                              cudaMemcpyDeviceToHost, beside));
+    finish(beside, "a copy beside a launch");
+    finish(stream, "a slow launch");
+    if (rows_left() > 0 && rows_left() < static_cast<int64_t>(rows_bytes / 4)) ++in_the_midst;
+    expect_ok(cudaMemcpyAsync(call.workspace.get(), kept, workspace_bytes, cudaMemcpyHostToDevice,
+                              stream));
+    expect_ok(cudaMemcpyAsync(call.rows.get(), kept + workspace_bytes, rows_bytes,
+                              cudaMemcpyHostToDevice, stream));
+    then.expect_same("a launch broken off, after us", delay_us);
+  }
+  cudaFreeHost(kept);
+  EXPECT_GT(in_the_midst, 0) << "no copy was taken in the midst of a launch";
+  std::printf("%d of %d copies with some rows written and some not\n", in_the_midst, kCopies);
+}
+
+}  // namespace
+}  // namespace octet::sm90
