@@ -25,7 +25,9 @@ __device__ __forceinline__ bool comes_last(uint32_t& counter, uint32_t of, int l
     __threadfence_block();
     if (before == of - 1) counter = 0;
   }
-  return __shfl_sync(cuda::kWholeWarp, before, 0) == of - 1;
+  const bool is_last = __shfl_sync(cuda::kWholeWarp, before, 0) == of - 1;
+  __syncwarp();  // lanes see what lane 0 has seen
+  return is_last;
 }
 
 // A block of 32 columns of h, f32 [4 quarters][8 tokens of 16][8] in shared memory, to the tile's records. Lane 4 g + t: token g, quarter t.

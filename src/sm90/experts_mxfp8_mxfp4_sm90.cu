@@ -64,13 +64,13 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
     return;
   }
   cuda::wait_for_previous();
-  if (warp < ExpertsPlan::kComputeWarps) {
-    read_routing(a, s, thread);
+  const bool multiplies = warp < ExpertsPlan::kComputeWarps;
+  read_routing(a, s, multiplies ? thread : thread - 2 * cuda::kWarp);
+  if (multiplies) {
     ptx::wait(s.x_full, 0);
     multiply<kPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane);
     return;
   }
-  read_routing(a, s, thread - 2 * cuda::kWarp);
   const int aux = warp - ExpertsPlan::kLoaderWarp - 1;
   bring_h(a, s, rings, aux, lane);
   if (a.y == nullptr) return;
