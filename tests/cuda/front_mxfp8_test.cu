@@ -76,11 +76,13 @@ TEST(FrontMxfp8, IsTheLaunchesThatItStandsFor) {
     e.down = {.rows = s.hidden, .cols = s.intermediate};
     ExpertsArgs experts;
     experts.gemm.weights.sizes = layouts::stream_sizes(e);
+    experts.gemm.weights.order = layouts::StreamOrder::kE4m3;
     experts.gemm.weights.experts = s.local;
     experts.gemm.tokens = s.tokens;
     experts.gemm.top_k = s.top_k;
     experts.gemm.hidden = s.hidden;
     experts.gemm.intermediate = s.intermediate;
+    experts.gemm.activations = Activations::kMxfp8;
     const int64_t bytes = experts_workspace(experts.gemm).bytes;
     const Outputs one(s, bytes), many(s, bytes);
     const OnDevice<uint8_t> codes(std::vector<uint8_t>(x.size())),
