@@ -4,13 +4,15 @@
 
 namespace octet::cuda {
 
-std::string device_refusal(int, int) {
+std::string device_refusal(int, int, bool) {
   return "backend cuda is not built in this library (-DOCTET_SM90=ON and nvcc build it)";
 }
 std::string sm80_refusal() { return device_refusal(8, 0); }
+const DeviceExperts* sm80_experts() { return nullptr; }
 
 Result<std::unique_ptr<const DeviceLayer>> DeviceLayer::load(const checkpoint::LayerTensors&,
-                                                             Executor&, const Progress&) {
+                                                             const DeviceExperts&, Executor&,
+                                                             const Progress&) {
   return unsupported(device_refusal(0, 0));
 }
 

@@ -96,6 +96,23 @@ Status check_device(const LayerData& layer) {
                   layer.selection.kernel->name));
 }
 
+// Onto the device, with the chosen kernel or, where that does not take the weights' values, with the next one.
+Status load_device(const checkpoint::LayerTensors& tensors, Problem problem, Executor& executor,
+                   const Progress& progress, LayerData& layer) {
+  for (;;) {
+    const Kernel& kernel = *layer.selection.kernel;
+    auto loaded = cuda::DeviceLayer::load(tensors, *device_experts(kernel.isa), executor, progress);
+    if (loaded.ok()) {
+      layer.device = std::move(loaded).value();
+      layer.resident_bytes += layer.device->device_bytes();
+      return {};
+    }
+    if (loaded.status().code != Code::kUnsupported) return loaded.status();
+    problem.unfit[kernel.name] = loaded.status().why;
+    OCTET_ASSIGN_OR_RETURN(layer.selection, select_or_refuse(problem));
+  }
+}
+
 Problem problem_in(WeightOrder order, const LayerSpec& spec, const LayerOptions& options) {
   return {.spec = spec,
           .tokens = 0,
@@ -109,21 +126,23 @@ Problem problem_in(WeightOrder order, const LayerSpec& spec, const LayerOptions&
 
 Problem problem_of(const checkpoint::LayerTensors& tensors, const LayerOptions& options) {
   const WeightOrder order = tensors.packed ? WeightOrder::kPacked : WeightOrder::kCheckpoint;
-  return problem_in(order, tensors.spec, options);
+  Problem problem = problem_in(order, tensors.spec, options);
+  problem.down_start = tensors.down_start();
+  return problem;
 }
 
 Result<Layer> Layer::load(const checkpoint::LayerTensors& tensors, const LayerOptions& options,
                           Executor& executor, const Progress& progress) {
   auto impl = std::make_shared<Impl>();
   impl->spec = tensors.spec;
-  OCTET_ASSIGN_OR_RETURN(impl->selection, select_or_refuse(problem_of(tensors, options)));
+  const Problem problem = problem_of(tensors, options);
+  OCTET_ASSIGN_OR_RETURN(impl->selection, select_or_refuse(problem));
   OCTET_RETURN_IF_ERROR(check_tensors(tensors));
   impl->expert_bytes = tensors.expert_bytes();
   own_gate(tensors.gate, *impl);
   if (is_cuda(impl->selection.kernel->isa)) {
     OCTET_RETURN_IF_ERROR(check_no_memory(options.memory, impl->selection.kernel->name));
-    OCTET_ASSIGN_OR_RETURN(impl->device, cuda::DeviceLayer::load(tensors, executor, progress));
-    impl->resident_bytes += impl->device->device_bytes();
+    OCTET_RETURN_IF_ERROR(load_device(tensors, problem, executor, progress, *impl));
   } else if (!impl->is_reference()) {
     OCTET_RETURN_IF_ERROR(load_panels(tensors, options.memory, executor, progress, *impl));
   } else {

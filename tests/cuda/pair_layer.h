@@ -77,7 +77,8 @@ class PairLayer {
     std::atomic<bool> wide = false;
     in_parallel(shape.experts, [&](int64_t e) {
       if (layouts::pack_stream_expert(expert(e), layouts::StreamOrder::kE4m3,
-                                      out.data() + e * sizes.expert_bytes()))
+                                      out.data() + e * sizes.expert_bytes()) !=
+          layouts::StreamScale::kFast)
         wide = true;
     });
     is_wide = wide;
