@@ -11,6 +11,7 @@
 
 #include "core/shape.h"
 #include "octet/status.hpp"
+#include "reference/product.h"
 
 namespace octet {
 
@@ -37,8 +38,9 @@ enum class Isa : uint8_t {
   kSm80,  // of 8.0 and later
 };
 constexpr bool is_cuda(Isa isa) { return isa > Isa::kReference; }
-// Whether sums have the room of Hopper's FP8 unit: semantics.md section 12.
-constexpr bool sums_on_fp8_unit(Isa isa) { return isa == Isa::kSm90; }
+constexpr reference::Sums sums_of(Isa isa) {
+  return isa == Isa::kSm90 ? reference::Sums::kFp8Unit : reference::Sums::kBinary32;
+}
 // The kernels of a CUDA device; null in a library without them, where machine_refusal() says so.
 const cuda::DeviceExperts* device_experts(Isa isa);
 // Empty if this machine has it: "this machine has no AVX2 and FMA".

@@ -211,12 +211,14 @@ Status Bench::compare(Call& call, BenchRow& row, const Progress& progress) {
   OCTET_RETURN_IF_ERROR(call.layer.run(call.ids, executor_));
   const CallInput in = call.layer.input(call.ids, std::min(row.rows, kMostCompared));
   const Bf16* const y = call.layer.y();
+  const dispatch::Isa isa = layer_.selection().kernel->isa;
   const Comparison compared = compare_with_reference(
-      tensors_, {in.tokens, in.top_k, in.x, in.ids, in.weights, y}, progress);
+      tensors_, {in.tokens, in.top_k, in.x, in.ids, in.weights, y, nullptr, dispatch::sums_of(isa)},
+      progress);
   row.max_error_over_bound = compared.worst.share;
   const std::vector<double> want = exact_layer(tensors_, in, progress);
   row.nmse = nmse(want, [&](size_t e) { return formats::bf16_to_f32(y[e]); });
-  if (layer_.selection().kernel->isa != dispatch::Isa::kReference) {  // which has y only
+  if (isa != dispatch::Isa::kReference) {  // which has y only
     OCTET_ASSIGN_OR_RETURN(const std::vector<double> unrounded,
                            call.layer.unrounded(call.ids, in.tokens, executor_));
     row.nmse_before_rounding = nmse(want, [&](size_t e) { return unrounded[e]; });

@@ -92,6 +92,7 @@ Comparison compare_with_reference(const checkpoint::LayerTensors& layer, const C
   args.topk_weights = call.topk_weights;
   args.expert = [&experts](int64_t local_expert) { return experts(local_expert); };
   args.made = call.made;
+  args.sums = call.sums;
   Comparison c;
   const std::vector<reference::Span> want = reference::layer(args, progress, &c.h);
   c.worst = reference::compare(want, call.y, call.tokens, layer.spec.hidden);

@@ -37,6 +37,7 @@ struct CallView {
   const Bf16* y = nullptr;              // [T, H]
   const reference::MadeHidden* made =
       nullptr;  // h, where the kernel gives it: judged too, and y's bound is smaller
+  reference::Sums sums = reference::Sums::kBinary32;  // of the kernel
 };
 
 struct Comparison {
