@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_layer.h of a library without CUDA.
+// device_layer.h and device_timing.h of a library without CUDA.
 #include "cuda/device_layer.h"
+#include "cuda/device_timing.h"
 
 namespace octet::cuda {
 
@@ -13,6 +14,18 @@ const DeviceExperts* sm80_experts() { return nullptr; }
 Result<std::unique_ptr<const DeviceLayer>> DeviceLayer::load(const checkpoint::LayerTensors&,
                                                              const DeviceExperts&, Executor&,
                                                              const Progress&) {
+  return unsupported(device_refusal(0, 0));
+}
+
+Result<DeviceInfo> device_info() { return unsupported(device_refusal(0, 0)); }
+Result<std::shared_ptr<std::byte>> device_memory(int64_t) {
+  return unsupported(device_refusal(0, 0));
+}
+Status copy_bytes(void*, const void*, int64_t) { return unsupported(device_refusal(0, 0)); }
+Result<std::unique_ptr<DeviceGraph>> DeviceGraph::capture(const std::function<Status(void*)>&) {
+  return unsupported(device_refusal(0, 0));
+}
+Status launch_read(std::byte*, int64_t, int64_t, void*) {
   return unsupported(device_refusal(0, 0));
 }
 
