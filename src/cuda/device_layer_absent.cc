@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_layer.h and device_timing.h of a library without CUDA.
+// device_layer.h, device_bytes.h and device_timing.h of a library without CUDA.
+#include "cuda/device_bytes.h"
 #include "cuda/device_layer.h"
 #include "cuda/device_timing.h"
 
@@ -22,6 +23,8 @@ Result<std::shared_ptr<std::byte>> device_memory(int64_t) {
   return unsupported(device_refusal(0, 0));
 }
 Status copy_bytes(void*, const void*, int64_t) { return unsupported(device_refusal(0, 0)); }
+bool is_device_memory(const void*) { return false; }
+
 Result<std::unique_ptr<DeviceGraph>> DeviceGraph::capture(const std::function<Status(void*)>&) {
   return unsupported(device_refusal(0, 0));
 }

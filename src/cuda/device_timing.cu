@@ -103,15 +103,6 @@ Result<DeviceInfo> device_info() {
   return DeviceInfo{properties.name, khz / 1000, properties.l2CacheSize};
 }
 
-Result<std::shared_ptr<std::byte>> device_memory(int64_t bytes) {
-  OCTET_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::allocate(bytes));
-  const auto kept = std::make_shared<DeviceMemory>(std::move(memory));
-  return std::shared_ptr<std::byte>(kept, kept->as());
-}
-Status copy_bytes(void* to, const void* from, int64_t bytes) {
-  return device_status("copy", cudaMemcpy(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault));
-}
-
 Result<std::unique_ptr<DeviceGraph>> DeviceGraph::capture(
     const std::function<Status(void* stream)>& enqueue) {
   auto graph = std::make_unique<Captured>();

@@ -20,11 +20,6 @@ struct DeviceInfo {
 };
 Result<DeviceInfo> device_info();
 
-// Device memory, 256-byte aligned, given back with the last pointer to it.
-Result<std::shared_ptr<std::byte>> device_memory(int64_t bytes);
-// Between host and device memory, in whichever the pointers are; waits.
-Status copy_bytes(void* to, const void* from, int64_t bytes);
-
 // What `enqueue` puts on a stream (a cudaStream_t), as a graph that keeps the programmatic edges.
 class DeviceGraph {
  public:

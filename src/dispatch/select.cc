@@ -129,7 +129,6 @@ std::string cuda_refusal(const Kernel& kernel, const Problem& problem) {
     return fmt::format("{} local experts, want at most {}", problem.spec.local_experts,
                        routing::kRouteMaxExperts);
   }
-  if (std::string why = order_refusal(problem); !why.empty()) return why;
   std::string why = device_experts(kernel.isa)->refusal(problem.spec, problem.down_start);
   if (!why.empty()) return why;
   const auto unfit = problem.unfit.find(kernel.name);

@@ -12,6 +12,7 @@
 #include "cpu/ops.h"
 #include "cpu/test_layer.h"
 #include "cuda/device_memory.h"
+#include "dispatch/checkpoint_order.h"
 #include "dispatch/layer.h"
 #include "on_device.h"
 #include "reference/layer.h"
@@ -305,6 +306,103 @@ TEST(Sm90Layer, RunFromHostMemoryGivesItsBytesAndExactIsTheOtherKernel) {
   const auto named = dispatch::Layer::load(c.tensors, {.kernel = "experts_mxfp8_mxfp4_sm80"}, one);
   ASSERT_TRUE(named.ok()) << named.status().why;
   EXPECT_EQ(y_of(*layer), y_of(*named));
+}
+
+// The same layer from a packed file's panels and bound to prepared tensors in host and in device memory.
+TEST(Sm90Layer, PackedAndBoundLayersGiveTheBytesOfTheCheckpoints) {
+  constexpr int64_t kExperts = 32, kHidden = 128, kPadded = 128, kTokens = 5;
+  for (const int64_t intermediate : {int64_t{96}, int64_t{80}}) {
+    SCOPED_TRACE(testing::Message() << "I " << intermediate);
+    // The prepared tensors are random bytes; the checkpoint is what they are made back into.
+    std::mt19937 rng(5);
+    const auto random = [&](int64_t rows, int64_t bytes, uint8_t low, uint8_t count) {
+      Tensor t(Dtype::kU8, {kExperts, rows, bytes});
+      for (size_t i = 0; i < t.num_bytes(); ++i)
+        t.as<uint8_t>()[i] = static_cast<uint8_t>(low + rng() % count);
+      return t;
+    };
+    Tensor w13 = random(2 * kPadded, kHidden / 2, 0, 255),
+           w13_scale = random(2 * kPadded, kHidden / 32, 120, 5),
+           w2 = random(kHidden, kPadded / 2, 0, 255),
+           w2_scale = random(kHidden, kPadded / 32, 120, 5), clamp(Dtype::kF32, {kExperts});
+    for (int64_t e = 0; e < kExperts; ++e) clamp.as<float>()[e] = 10.0F;
+    for (int64_t row = 0; row < kExperts * 2 * kPadded; ++row) {
+      if (layouts::w13_logical_row(row % (2 * kPadded)).column >= intermediate)
+        std::memset(w13.as<uint8_t>() + row * (kHidden / 2), 0, kHidden / 2);
+    }
+    for (int64_t row = 0; row < kExperts * kHidden; ++row)
+      std::memset(w2.as<uint8_t>() + row * (kPadded / 2) + intermediate / 2, 0,
+                  static_cast<size_t>((kPadded - intermediate) / 2));
+    dispatch::PreparedBinding binding{
+        .tensors = {w13.view(), w13_scale.view(), w2.view(), w2_scale.view(), clamp.view()},
+        .intermediate = intermediate,
+        .top_k = 6};
+    InlineExecutor one;
+    const auto bound = dispatch::Layer::bind(binding, {.backend = Backend::kCuda});
+    ASSERT_TRUE(bound.ok()) << bound.status().why;
+    EXPECT_EQ(bound->selection().kernel->name,
+              intermediate % 32 == 0 ? kName : "experts_mxfp8_mxfp4_sm80");
+    std::vector<std::unique_ptr<OnDevice<uint8_t>>> there;
+    for (TensorView* t : {&binding.tensors.w13, &binding.tensors.w13_scale, &binding.tensors.w2,
+                          &binding.tensors.w2_scale, &binding.tensors.clamp}) {
+      const auto* const from = reinterpret_cast<const uint8_t*>(t->data);
+      there.push_back(
+          std::make_unique<OnDevice<uint8_t>>(std::vector<uint8_t>(from, from + t->num_bytes())));
+      t->data = reinterpret_cast<const std::byte*>(there.back()->get());
+    }
+    const auto on_device = dispatch::Layer::bind(binding, {.backend = Backend::kCuda});
+    ASSERT_TRUE(on_device.ok()) << on_device.status().why;
+    const checkpoint::LayerTensors tensors = dispatch::unprepared(
+        {w13.view(), w13_scale.view(), w2.view(), w2_scale.view(), clamp.view()}, bound->spec(),
+        one);
+    const auto loaded = dispatch::Layer::load(tensors, {.backend = Backend::kCuda}, one);
+    ASSERT_TRUE(loaded.ok()) << loaded.status().why;
+    const layouts::PanelSizes sizes = layouts::panel_sizes(tensors.experts[0]);
+    Tensor panels(Dtype::kU8, {kExperts * sizes.expert_bytes()});
+    checkpoint::LayerTensors packed = tensors;
+    packed.packed = checkpoint::PackedPanels{panels.as<uint8_t>(), sizes.expert_bytes(), sizes};
+    for (size_t e = 0; e < kExperts; ++e) {
+      layouts::pack_expert(tensors.experts[e],
+                           panels.as<uint8_t>() + static_cast<int64_t>(e) * sizes.expert_bytes());
+      packed.experts[e].gate = packed.experts[e].up = packed.experts[e].down = {};
+    }
+    const auto of_panels = dispatch::Layer::load(packed, {.backend = Backend::kCuda}, one);
+    ASSERT_TRUE(of_panels.ok()) << of_panels.status().why;
+
+    std::normal_distribution<float> normal;
+    std::vector<Bf16> x;
+    for (int64_t i = 0; i < kTokens * kHidden; ++i)
+      x.push_back(formats::bf16_from_f32(normal(rng)));
+    std::vector<int32_t> ids;
+    for (int64_t i = 0; i < kTokens * 6; ++i) ids.push_back(static_cast<int32_t>(i * 7 % kExperts));
+    const std::vector<float> weights(ids.size(), 0.25F);
+    const auto y_of = [&](const dispatch::Layer& layer) {
+      std::vector<Bf16> y(x.size(), Bf16{0xFFFF});
+      const int64_t bytes = layer.workspace_bytes(kTokens, 6, 1);
+      Tensor workspace(Dtype::kU8, {bytes});
+      dispatch::LayerCall call{.tokens = kTokens, .x = x.data()};
+      call.given_ids = {ids.data(), false};
+      call.given_weights = weights.data();
+      call.y = y.data();
+      const Status status = layer.run(call, workspace.data(), bytes, one);
+      EXPECT_TRUE(status.ok()) << status.why;
+      return y;
+    };
+    const std::vector<Bf16> want = y_of(*loaded);
+    const auto spans = reference::layer(
+        {.spec = bound->spec(),
+         .tokens = kTokens,
+         .top_k = 6,
+         .x = x.data(),
+         .topk_ids = ids.data(),
+         .topk_weights = weights.data(),
+         .expert = [&](int64_t e) { return tensors.experts[static_cast<size_t>(e)]; },
+         .sums = dispatch::sums_of(bound->selection().kernel->isa)});
+    EXPECT_EQ(reference::compare(spans, want.data(), kTokens, kHidden).num_outside, 0);
+    EXPECT_EQ(y_of(*bound), want);
+    EXPECT_EQ(y_of(*on_device), want);
+    EXPECT_EQ(y_of(*of_panels), want);
+  }
 }
 
 // Why Hopper's kernels were not taken, as the layer says it.

@@ -16,6 +16,7 @@
 
 #include "bench_call.h"
 #include "bench_run.h"
+#include "cuda/device_bytes.h"
 #include "cuda/device_timing.h"
 
 namespace octet::tools {

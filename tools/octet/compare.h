@@ -9,6 +9,7 @@
 #include "checkpoint/model.h"
 #include "core/progress.h"
 #include "layouts/expert_weights.h"
+#include "layouts/panel.h"
 #include "reference/layer.h"
 
 namespace octet::tools {
@@ -23,9 +24,8 @@ class ExpertReader {
   layouts::ExpertWeights operator()(int64_t local_expert);
 
  private:
-  struct Unpacked;
   const checkpoint::LayerTensors& layer_;
-  std::map<int64_t, std::unique_ptr<Unpacked>> unpacked_;
+  std::map<int64_t, std::unique_ptr<layouts::UnpackedExpert>> unpacked_;
 };
 
 // One call of a layer: what went in and what came out.
