@@ -7,7 +7,8 @@
 // events around the replay; least, median and p99 are those of the replays.
 // Cold: in each layer the experts stand in a random order and each call takes the next ones; where the layer is too small for three
 // times the L2 cache between two uses of an expert, the calls go over as many copies of it in turn as that takes.
-// The ceiling reads as many bytes as the replay, from a buffer of its own, in one launch, after as much idling.
+// The ceiling reads as many bytes as the replay, and its own buffer once at least, in one launch, after as much idling: 4.52 TB/s on an
+// H200, where bulk copies read 4.56.
 #pragma once
 
 #include <cstdint>
