@@ -193,7 +193,7 @@ typedef struct octet_load_options {
   int64_t ep_rank,
       ep_ranks; /* this rank's part of E; E % ep_ranks = 0. Ids in and out stay those of the whole layer */
   int32_t activations; /* octet_activations */
-  int32_t precision;   /* octet_precision, semantics 9; on the host mxfp8 activations are exact for either */
+  int32_t precision;   /* octet_precision, semantics 9; mxfp8 on the host is exact for either */
   int64_t
       image_sentinel_lo; /* first of the five image token ids; -1: the configuration's, 0: no row is an image */
   const char*
