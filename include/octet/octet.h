@@ -158,7 +158,8 @@ typedef enum octet_activations {
   OCTET_ACTIVATIONS_MXFP8 = 2    /* W4A8, semantics 3 and 7 */
 } octet_activations;
 
-/* What kernels may do with bf16 activations (semantics 9). Those for AVX2 and later hold x and h as integers, exact from 2^-14
+/* What kernels may do with bf16 activations (semantics 9), and whether those of Hopper's FP8 unit, which keeps 13 fraction bits in sums of 32
+ * products, may be taken for mxfp8 ones (semantics 12). Those for AVX2 and later hold x and h as integers, exact from 2^-14
  * of a block's largest on and within 2^-22 of it below; `fast` says what they hold of h. Any CPU's and the reference's hold
  * them exactly for either. */
 typedef enum octet_precision {
@@ -192,7 +193,7 @@ typedef struct octet_load_options {
   int64_t ep_rank,
       ep_ranks; /* this rank's part of E; E % ep_ranks = 0. Ids in and out stay those of the whole layer */
   int32_t activations; /* octet_activations */
-  int32_t precision;   /* octet_precision, semantics 9; mxfp8 activations are exact for either */
+  int32_t precision;   /* octet_precision, semantics 9; mxfp8 on the host is exact for either */
   int64_t
       image_sentinel_lo; /* first of the five image token ids; -1: the configuration's, 0: no row is an image */
   const char*
@@ -243,7 +244,8 @@ typedef struct octet_prepared_weights {
   }
 
 /* A layer over the caller's tensors, which are not copied: they must outlive the layer; between calls their values may change,
- * their addresses may not. E is a multiple of 32 up to 384, H of 128; everything that operation `check_weights` refuses
+ * their addresses may not. With backend "cuda" they are copied to the current device, on the calling thread, by way of host memory (twice their
+ * bytes while it lasts), and may be freed or changed afterwards; they may lie in device memory, from which they are read once. E is a multiple of 32 up to 384, H of 128; everything that operation `check_weights` refuses
  * is refused here with its sentence. mxfp8 activations. The layer has no gate: calls bring ids and weights.
  * *out: the layer, freed by octet_layer_free. */
 OCTET_API octet_status octet_layer_bind(const octet_prepared_weights* weights, octet_layer** out);
@@ -344,7 +346,7 @@ OCTET_API octet_status octet_layer_run(const octet_layer* layer, const octet_cal
 
 /* ---- Layers on a CUDA device ------------------------------------------------------------------------------------------- */
 
-/* A layer that was loaded with the backend "cuda", on the device that was current then. octet_layer_run() takes host memory for it too: the
+/* A layer that was loaded or bound with the backend "cuda", on the device that was current then. octet_layer_run() takes host memory for it too: the
  * router runs on the host, tensors are copied, device memory is taken for the call, which waits for its end. */
 
 /* *bytes: device memory that octet_layer_enqueue needs for `tokens` rows; `top_k` as for octet_layer_workspace_bytes.
@@ -356,7 +358,7 @@ OCTET_API octet_status octet_layer_device_workspace_bytes(const octet_layer* lay
  * device memory, the tensors 16-byte aligned, `workspace` 256-byte; they must live until the work is done, and a workspace
  * serves one stream. Give topk_ids with topk_weights, or logits where the router is dsv4; the gate's logits and logits_out are not
  * made here. Allocates nothing, waits for nothing, and may be captured into a graph. A row's bytes do not depend on the other rows; those of T > 8
- * are the bytes of its chunks of 8.
+ * are the bytes of its chunks of 8. Kernel experts_mxfp8_mxfp4_sm90 takes at most 8 ids a row.
  * Errors, before anything is enqueued: OCTET_UNSUPPORTED (not on a device, a router from logits, more than 2^24 ids),
  * OCTET_INVALID_ARGUMENT (also another device that is current); OCTET_DEVICE_ERROR (also one that an earlier kernel of the process left). */
 OCTET_API octet_status octet_layer_enqueue(const octet_layer* layer, const octet_call* call,

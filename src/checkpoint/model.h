@@ -66,13 +66,14 @@ struct LayerTensors {
   std::vector<std::span<const std::byte>> files = {};
   std::shared_ptr<const void> keep = {};  // holds what the pointers lie in
 
-  // Codes and scales of one local expert (layouts/panel.h).
-  int64_t expert_bytes() const {
-    const int64_t start = packed            ? packed->sizes.down_start
-                          : experts.empty() ? 0
-                                            : experts.front().down.start_in_block();
-    return layouts::expert_weight_bytes(spec, start);
+  // Which element of a scale block of the second matrices h begins at.
+  int64_t down_start() const {
+    return packed            ? packed->sizes.down_start
+           : experts.empty() ? 0
+                             : experts.front().down.start_in_block();
   }
+  // Codes and scales of one local expert (layouts/panel.h).
+  int64_t expert_bytes() const { return layouts::expert_weight_bytes(spec, down_start()); }
   int64_t weight_bytes() const { return spec.local_experts * expert_bytes(); }
 };
 

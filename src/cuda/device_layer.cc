@@ -1,55 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/device_layer.h"
 
-#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <utility>
 
 #include <cuda_runtime_api.h>
 
-#include "core/carver.h"
+#include "cuda/device_experts.h"
 #include "cuda/device_weights.h"
-#include "cuda/expert_gemm_bf16.h"
-#include "cuda/finalize_bf16.h"
 #include "cuda/front.h"
-#include "routing/record.h"
 
 namespace octet::cuda {
 namespace {
 
-constexpr int64_t kAlignment = 256;
-
-using DeviceCarver = Carver<kAlignment>;
-
-// Each is used where the caller does not want the result itself.
-struct Pieces {
-  int32_t* topk_ids;           // [T, k]
-  float* topk_weights;         // [T, k]
-  int32_t* padded;             // [T, k], route's `permuted`
-  int32_t* record;             // [record_words]
-  int32_t* permuted;           // [T, k], rows in the order of slots
-  uint8_t *x_quant, *x_scale;  // [T, H], [T, H/32]
-  Bf16* rows;                  // [T k, H]
-  std::byte* gemm;             // h
-  int64_t gemm_bytes, bytes;   // of h, of all
-};
-
 class LoadedLayer final : public DeviceLayer {
  public:
-  LoadedLayer(int device, const LayerSpec& spec, DeviceWeights weights, DeviceMemory gate,
-              bool has_bias, bool has_bias_vl)
-      : device_(device), spec_(spec), weights_(std::move(weights)), gate_(std::move(gate)) {
-    const int64_t stride = round_up(spec.experts * 4, kAlignment);
-    if (has_bias) bias_ = gate_.as<float>();
-    if (has_bias_vl) bias_vl_ = gate_.as<float>(stride);
-  }
+  LoadedLayer(int device, const DeviceExperts& experts, LayerOnDevice layer, DeviceWeights weights,
+              DeviceMemory gate)
+      : device_(device),
+        experts_(experts),
+        layer_(layer),
+        weights_(std::move(weights)),
+        gate_(std::move(gate)) {}
 
   int64_t device_bytes() const override {
     return weights_.codes.bytes() + weights_.parameters.bytes() + gate_.bytes();
   }
   int64_t workspace_bytes(int64_t tokens, int64_t top_k) const override {
-    return pieces(tokens, top_k, nullptr).bytes;
+    return experts_.workspace_bytes(layer_, tokens, top_k);
   }
   Status enqueue(const DeviceCall& call, void* workspace, int64_t workspace_bytes,
                  void* stream) const override;
@@ -57,38 +36,12 @@ class LoadedLayer final : public DeviceLayer {
   Status check(const DeviceCall& call) const override;
 
  private:
-  bool is_mxfp8() const { return spec_.activations == Activations::kMxfp8; }
-  Pieces pieces(int64_t tokens, int64_t top_k, std::byte* base) const;
-  Status enqueue_routing(const DeviceCall& call, Pieces& p, cudaStream_t stream) const;
-
   int device_;  // where the weights are
-  LayerSpec spec_;
-  DeviceWeights weights_;
+  const DeviceExperts& experts_;
+  LayerOnDevice layer_;
+  DeviceWeights weights_;  // what layer_ points into
   DeviceMemory gate_;
-  const float *bias_ = nullptr, *bias_vl_ = nullptr;
 };
-
-Pieces LoadedLayer::pieces(int64_t tokens, int64_t top_k, std::byte* base) const {
-  DeviceCarver c(base);
-  const int64_t slots = tokens * top_k;
-  const int64_t ctas = routing::max_ctas(tokens, top_k, spec_.local_experts);
-  Pieces p{};
-  p.topk_ids = c.take<int32_t>(slots);
-  p.topk_weights = c.take<float>(slots);
-  p.padded = c.take<int32_t>(slots);
-  p.record = c.take<int32_t>(routing::record_words(ctas));
-  p.permuted = c.take<int32_t>(slots);
-  if (is_mxfp8()) {
-    p.x_quant = c.take<uint8_t>(tokens * spec_.hidden);
-    p.x_scale = c.take<uint8_t>(tokens * spec_.hidden / kMxBlock);
-  }
-  p.rows = c.take<Bf16>(slots * spec_.hidden);
-  p.gemm_bytes = expert_gemm_bf16_workspace_bytes(weights_.view.sizes, spec_.local_experts, tokens,
-                                                  top_k, spec_.intermediate, spec_.activations);
-  p.gemm = c.take<std::byte>(p.gemm_bytes);
-  p.bytes = c.bytes();
-  return p;
-}
 
 // Every pointer of a call on the device: whole loads of 16 bytes, or elements.
 Status check_aligned(const DeviceCall& c) {
@@ -122,8 +75,8 @@ Status check_aligned(const DeviceCall& c) {
   return {};
 }
 
-// Everything that a kernel's launch would refuse but for alignment, before the first one.
-Status LoadedLayer::check(const DeviceCall& call) const {
+// Everything that every kernel's launch would refuse but for alignment, before the first one.
+Status check_tensors(const DeviceCall& call, const LayerSpec& spec) {
   if (call.tokens < 0 || call.top_k < 1) {
     return invalid_argument("tokens " + std::to_string(call.tokens) + ", top_k " +
                             std::to_string(call.top_k) + ", want 0 or more, 1 or more");
@@ -144,63 +97,24 @@ Status LoadedLayer::check(const DeviceCall& call) const {
   }
   if (call.logits == nullptr || call.weights != nullptr)
     return invalid_argument("topk_ids: missing, want ids with weights, or logits, on a device");
-  if (spec_.router.kind != RouterKind::kDsv4) {
-    return unsupported("router " + std::string(name_of(spec_.router.kind)) +
+  if (spec.router.kind != RouterKind::kDsv4) {
+    return unsupported("router " + std::string(name_of(spec.router.kind)) +
                        " from logits on a CUDA device, want dsv4, or ids and weights");
   }
-  if (call.top_k != spec_.router.top_k) {
+  if (call.top_k != spec.router.top_k) {
     return invalid_argument("top_k " + std::to_string(call.top_k) + " with logits, want " +
-                            std::to_string(spec_.router.top_k));
+                            std::to_string(spec.router.top_k));
   }
   return {};
 }
 
-// Ids, weights, quantised x and the record; what the caller wants itself takes the place of a piece.
-Status LoadedLayer::enqueue_routing(const DeviceCall& call, Pieces& p, cudaStream_t stream) const {
-  if (call.x_quant != nullptr) p.x_quant = call.x_quant;
-  if (call.x_scale != nullptr) p.x_scale = call.x_scale;
-  const QuantizeArgs quantize{.x = call.x,
-                              .tokens = call.tokens,
-                              .width = spec_.hidden,
-                              .layout = ScaleLayout::kLinear,
-                              .x_quant = p.x_quant,
-                              .x_scale = p.x_scale};
-  TokenIds ids = call.ids;
-  if (ids.data == nullptr) {
-    if (call.topk_ids != nullptr) p.topk_ids = call.topk_ids;
-    if (call.topk_weights != nullptr) p.topk_weights = call.topk_weights;
-    ids = {p.topk_ids, false};
-    const TopkArgs topk{.logits = call.logits,
-                        .tokens = call.tokens,
-                        .experts = spec_.experts,
-                        .router = spec_.router,
-                        .bias = bias_,
-                        .bias_vl = bias_vl_,
-                        .input_ids = call.input_ids,
-                        .topk_ids = p.topk_ids,
-                        .topk_weights = p.topk_weights};
-    const bool is_whole = spec_.local_experts == spec_.experts;
-    if (is_whole && call.tokens <= kFrontMaxTokens) {
-      QuantizeArgs front = quantize;
-      if (!is_mxfp8()) front.tokens = 0;
-      return launch_front(
-          {.quantize = front, .topk = topk, .permuted = p.padded, .record = p.record}, stream);
-    }
-    OCTET_RETURN_IF_ERROR(launch_topk(topk, stream));
-  }
-  if (is_mxfp8()) OCTET_RETURN_IF_ERROR(launch_mxfp8_quantize(quantize, stream));
-  return launch_route({.topk_ids = ids,
-                       .tokens = call.tokens,
-                       .top_k = call.top_k,
-                       .experts = spec_.local_experts,
-                       .permuted = p.padded,
-                       .record = p.record,
-                       .first_expert = spec_.first_expert},
-                      stream);
+Status LoadedLayer::check(const DeviceCall& call) const {
+  OCTET_RETURN_IF_ERROR(check_tensors(call, layer_.spec));
+  return call.tokens == 0 ? Status{} : experts_.check(layer_, call);
 }
 
 Status LoadedLayer::enqueue(const DeviceCall& call, void* workspace, int64_t workspace_bytes,
-                            void* stream_of_call) const {
+                            void* stream) const {
   OCTET_RETURN_IF_ERROR(check(call));
   if (call.tokens == 0) return {};
   OCTET_RETURN_IF_ERROR(check_aligned(call));
@@ -210,48 +124,14 @@ Status LoadedLayer::enqueue(const DeviceCall& call, void* workspace, int64_t wor
     return invalid_argument("current device " + std::to_string(device) + ", want " +
                             std::to_string(device_) + ", where the layer is");
   }
-  const auto stream = static_cast<cudaStream_t>(stream_of_call);
-  Pieces p = pieces(call.tokens, call.top_k, static_cast<std::byte*>(workspace));
-  if (workspace == nullptr || workspace_bytes < p.bytes ||
-      reinterpret_cast<uintptr_t>(workspace) % kAlignment != 0) {
+  const int64_t wanted = this->workspace_bytes(call.tokens, call.top_k);
+  if (workspace == nullptr || workspace_bytes < wanted ||
+      reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment != 0) {
     return invalid_argument("workspace of " + std::to_string(workspace_bytes) +
-                            " bytes of device memory, want " + std::to_string(p.bytes) +
-                            " at a multiple of " + std::to_string(kAlignment));
+                            " bytes of device memory, want " + std::to_string(wanted) +
+                            " at a multiple of " + std::to_string(kWorkspaceAlignment));
   }
-  OCTET_RETURN_IF_ERROR(enqueue_routing(call, p, stream));
-  if (call.rows != nullptr) p.rows = call.rows;
-  if (call.permuted != nullptr) p.permuted = call.permuted;
-  const ExpertGemmArgs gemm{.weights = weights_.view,
-                            .tokens = call.tokens,
-                            .top_k = call.top_k,
-                            .hidden = spec_.hidden,
-                            .intermediate = spec_.intermediate,
-                            .activations = spec_.activations,
-                            .alpha = spec_.swiglu.alpha,
-                            .beta = spec_.swiglu.beta,
-                            .x = call.x,
-                            .x_quant = p.x_quant,
-                            .x_scale = p.x_scale,
-                            .record = p.record,
-                            .permuted = p.padded,
-                            .workspace = p.gemm,
-                            .workspace_bytes = p.gemm_bytes,
-                            .rows = p.rows,
-                            .slot_row = p.permuted};
-  OCTET_RETURN_IF_ERROR(launch_expert_gemm_bf16(
-      gemm, {.h_values = call.h_values, .h_scales = call.h_scales, .h = call.h}, stream));
-  if (call.y == nullptr) return {};
-  return launch_finalize_bf16(
-      {.rows = p.rows,
-       .topk_weights = call.ids.data != nullptr ? call.weights : p.topk_weights,
-       .permuted = p.permuted,
-       .shared = call.shared,
-       .scale = 1.0F,  // the router's is in the weights
-       .tokens = call.tokens,
-       .top_k = call.top_k,
-       .hidden = spec_.hidden,
-       .y = call.y},
-      stream);
+  return experts_.enqueue(layer_, call, static_cast<std::byte*>(workspace), stream);
 }
 
 // A call's tensors in device memory: pointers of `host` and of the same call there, filled and read back.
@@ -347,11 +227,11 @@ Status LoadedLayer::run(const DeviceCall& call) const {
   OCTET_RETURN_IF_ERROR(device_status("current device", current.error()));
   const int64_t scratch = workspace_bytes(call.tokens, call.top_k);
   Mirror sizes(nullptr);
-  static_cast<void>(mirrored(call, spec_, sizes));
+  static_cast<void>(mirrored(call, layer_.spec, sizes));
   OCTET_ASSIGN_OR_RETURN(const DeviceMemory memory,
                          DeviceMemory::allocate(sizes.bytes() + scratch));
   Mirror mirror(memory.as());
-  const DeviceCall on_device = mirrored(call, spec_, mirror);
+  const DeviceCall on_device = mirrored(call, layer_.spec, mirror);
   OCTET_RETURN_IF_ERROR(device_status("inputs", mirror.error()));
   OCTET_RETURN_IF_ERROR(enqueue(on_device, mirror.take(scratch), scratch, cudaStreamPerThread));
   mirror.copy_out();
@@ -362,26 +242,28 @@ Status LoadedLayer::run(const DeviceCall& call) const {
 }  // namespace
 
 Result<std::unique_ptr<const DeviceLayer>> DeviceLayer::load(
-    const checkpoint::LayerTensors& tensors, Executor& executor, const Progress& progress) {
-  if (std::string why = sm80_refusal(); !why.empty()) return unsupported(std::move(why));
+    const checkpoint::LayerTensors& tensors, const DeviceExperts& experts, Executor& executor,
+    const Progress& progress) {
   int device = 0;
   OCTET_RETURN_IF_ERROR(device_status("current device", cudaGetDevice(&device)));
   OCTET_ASSIGN_OR_RETURN(DeviceWeights weights,
-                         load_weights(tensors, layouts::StreamOrder::kBf16, executor, progress));
-  OCTET_RETURN_IF_ERROR(prepare_expert_gemm_bf16(weights.view));
-  const LayerSpec& spec = tensors.spec;
+                         load_weights(tensors, experts.order(), executor, progress));
+  OCTET_RETURN_IF_ERROR(experts.prepare(weights.view));
+  LayerOnDevice layer{.spec = tensors.spec, .weights = weights.view};
   const TensorView &bias = tensors.gate.bias, &bias_vl = tensors.gate.bias_vl;
-  const int64_t stride = round_up(spec.experts * 4, kAlignment);
-  const bool has_images = bias_vl.data != nullptr && spec.router.image_sentinel_lo > 0;
+  const bool has_images = bias_vl.data != nullptr && layer.spec.router.image_sentinel_lo > 0;
+  const int64_t bytes = layer.spec.experts * static_cast<int64_t>(sizeof(float));
+  const int64_t stride = round_up(bytes, kWorkspaceAlignment);
   OCTET_ASSIGN_OR_RETURN(DeviceMemory gate, DeviceMemory::allocate(2 * stride));
-  for (const auto& [from, at] : {std::pair{&bias, int64_t{0}}, {&bias_vl, stride}}) {
-    if (from->data == nullptr) continue;
-    OCTET_RETURN_IF_ERROR(device_status(
-        "gate", cudaMemcpy(gate.as(at), from->data, static_cast<size_t>(spec.experts * 4),
-                           cudaMemcpyHostToDevice)));
-  }
-  return std::unique_ptr<const DeviceLayer>(std::make_unique<LoadedLayer>(
-      device, spec, std::move(weights), std::move(gate), bias.data != nullptr, has_images));
+  const auto copy_gate = [&](const TensorView& from, int64_t at, const float*& to) {
+    to = gate.as<float>(at);
+    return device_status("gate", cudaMemcpy(gate.as(at), from.data, static_cast<size_t>(bytes),
+                                            cudaMemcpyHostToDevice));
+  };
+  if (bias.data != nullptr) OCTET_RETURN_IF_ERROR(copy_gate(bias, 0, layer.bias));
+  if (has_images) OCTET_RETURN_IF_ERROR(copy_gate(bias_vl, stride, layer.bias_vl));
+  return std::unique_ptr<const DeviceLayer>(
+      std::make_unique<LoadedLayer>(device, experts, layer, std::move(weights), std::move(gate)));
 }
 
 }  // namespace octet::cuda

@@ -3,7 +3,8 @@
 // library without CUDA device_layer_absent.cc stands in.
 //
 //   load      the checkpoint's experts ──► packed in pieces by the executor's threads (layouts/stream_fp4.h) ──► device memory
-//   enqueue   ids and weights, or logits ──► (topk) ─► (mxfp8_quantize) ─► route ─► GEMM1 ─► GEMM2 ─► finalize    on a stream
+//   enqueue   ids and weights, or logits ──► (topk) ─► (mxfp8_quantize) ─► route ─► GEMM1 ─► GEMM2 ─► finalize    on a stream,
+//             in the launches of the layer's kernels (device_experts.h)
 //   run       the same from and to host memory
 #pragma once
 
@@ -21,11 +22,15 @@
 
 namespace octet::cuda {
 
-// Why the current device can't run kernels that need compute capability `major`.`minor`: "no CUDA device: ...", an older device, an
-// error that an earlier kernel of the process left behind. Empty: it can.
-std::string device_refusal(int major, int minor);
-// Why it can't run a DeviceLayer: compute capability 8.0, and shared memory of a block (8.6, 8.9 and 12.0 have too little).
+class DeviceExperts;
+
+// Why the current device can't run kernels that need compute capability `major`.`minor`, `only` that or also a later one: "no CUDA
+// device: ...", an older device, an error that an earlier kernel of the process left behind. Empty: it can.
+std::string device_refusal(int major, int minor, bool only = false);
+// Why it can't run sm80_experts(): compute capability 8.0, and shared memory of a block (8.6, 8.9 and 12.0 have too little).
 std::string sm80_refusal();
+// The kernels of expert_gemm_bf16.h; null in a library without CUDA.
+const DeviceExperts* sm80_experts();
 
 // One call; pointers are all of the same memory, the device's (tensors 16-byte aligned) or the host's. Null: not given, not wanted.
 struct DeviceCall {
@@ -53,8 +58,10 @@ class DeviceLayer {
   virtual ~DeviceLayer() = default;
 
   // The pages of `tensors.files` are given back as it goes; no copy stays in host memory. On the current device, which
-  // enqueue() wants current too. Errors: kUnsupported (no device), kOutOfMemory with bytes wanted and free, kDeviceError.
+  // enqueue() wants current too, and which can run `experts`. Errors: kUnsupported for values that `experts` don't take,
+  // kOutOfMemory with bytes wanted and free, kDeviceError.
   static Result<std::unique_ptr<const DeviceLayer>> load(const checkpoint::LayerTensors& tensors,
+                                                         const DeviceExperts& experts,
                                                          Executor& executor,
                                                          const Progress& progress);
 

@@ -16,7 +16,7 @@ std::string version_text(int version) {
 
 }  // namespace
 
-std::string device_refusal(int major, int minor) {
+std::string device_refusal(int major, int minor, bool only) {
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count == 0) error = cudaErrorNoDevice;
@@ -38,9 +38,9 @@ std::string device_refusal(int major, int minor) {
     return std::string("the CUDA device reports an earlier error: ") + cudaGetErrorString(error);
   }
   const int found = 10 * found_major + found_minor, wanted = 10 * major + minor;
-  if (found >= wanted) return {};
-  return "the CUDA device has compute capability " + version_text(found) + ", want at least " +
-         version_text(wanted);
+  if (found == wanted || (found > wanted && !only)) return {};
+  return "the CUDA device has compute capability " + version_text(found) + ", want " +
+         (only ? "" : "at least ") + version_text(wanted);
 }
 
 std::string sm80_refusal() {

@@ -29,9 +29,9 @@ Result<layouts::StreamSizes> common_sizes(const std::vector<ExpertWeights>& expe
   return sizes;
 }
 
-// One strip of w13, then of w2, of the expert at `out`. Whether it has wide scales.
-bool pack_strip(const ExpertWeights& e, const layouts::StreamSizes& sizes,
-                layouts::StreamOrder order, int64_t strip, uint8_t* out) {
+// One strip of w13, then of w2, of the expert at `out`.
+layouts::StreamScale pack_strip(const ExpertWeights& e, const layouts::StreamSizes& sizes,
+                                layouts::StreamOrder order, int64_t strip, uint8_t* out) {
   if (strip < sizes.w13.strips) return layouts::pack_gate_up_strip(e, order, strip, out);
   return layouts::pack_down_strip(e, order, strip - sizes.w13.strips, out + sizes.w2_offset());
 }
@@ -43,15 +43,17 @@ Status copy_experts(const checkpoint::LayerTensors& tensors, DeviceWeights& w, E
   const int64_t an_expert = sizes.w13.strips + sizes.w2.strips;
   const int64_t step = std::clamp<int64_t>(kPieceBytes / sizes.expert_bytes(), 1, experts);
   std::vector<uint8_t> piece(static_cast<size_t>(step * sizes.expert_bytes()));
-  std::atomic<bool> is_wide{false};
+  std::atomic<bool> is_wide{false}, is_infinite{false};
   for (int64_t first = 0; first < experts; first += step) {
     const int64_t count = std::min(step, experts - first);
     parallel_for(executor, count * an_expert, [&](int64_t i, int) {
       const int64_t e = i / an_expert;
-      if (pack_strip(tensors.experts[static_cast<size_t>(first + e)], sizes, w.view.order,
-                     i % an_expert, piece.data() + e * sizes.expert_bytes())) {
-        is_wide.store(true, std::memory_order_relaxed);
-      }
+      const layouts::StreamScale most =
+          pack_strip(tensors.experts[static_cast<size_t>(first + e)], sizes, w.view.order,
+                     i % an_expert, piece.data() + e * sizes.expert_bytes());
+      if (most != layouts::StreamScale::kFast) is_wide.store(true, std::memory_order_relaxed);
+      if (most == layouts::StreamScale::kInfinite)
+        is_infinite.store(true, std::memory_order_relaxed);
     });
     OCTET_RETURN_IF_ERROR(device_status(
         "weights",
@@ -63,6 +65,7 @@ Status copy_experts(const checkpoint::LayerTensors& tensors, DeviceWeights& w, E
     }
   }
   w.view.is_wide = is_wide;
+  w.view.is_infinite = is_infinite;
   return {};
 }
 

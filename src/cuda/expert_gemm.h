@@ -10,8 +10,6 @@
 
 #include <cstdint>
 
-#include <cuda_runtime_api.h>
-
 #include "core/dtype.h"
 #include "core/shape.h"
 #include "layouts/stream_fp4.h"
@@ -24,8 +22,9 @@ struct StreamWeights {
   const uint8_t* data = nullptr;  // [local experts] of sizes.expert_bytes(), 128-byte aligned
   layouts::StreamSizes sizes;
   layouts::StreamOrder order = layouts::StreamOrder::kBf16;
-  bool is_wide = false;  // some scale is layouts::stream_is_wide()
-  int64_t experts = 0;   // local ones
+  // Some scale is layouts::StreamScale::kWide or more; kInfinite.
+  bool is_wide = false, is_infinite = false;
+  int64_t experts = 0;  // local ones
   // fp32 factors of the accumulators, [local experts]; null: 1. NVFP4 only.
   const float *gate_alpha = nullptr, *up_alpha = nullptr, *down_alpha = nullptr;
   const float* limit = nullptr;  // [local experts], the clamp of SwiGLU; null: none

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "core/float_environment.h"
+#include "cuda/device_bytes.h"
+#include "dispatch/checkpoint_order.h"
 #include "dispatch/layer_data.h"
 #include "routing/record.h"
 
@@ -96,6 +98,41 @@ Status check_device(const LayerData& layer) {
                   layer.selection.kernel->name));
 }
 
+// Onto the device, with the chosen kernel or, where that does not take the weights' values, with the next one.
+Status load_device(const checkpoint::LayerTensors& tensors, Problem problem, Executor& executor,
+                   const Progress& progress, LayerData& layer) {
+  for (;;) {
+    const Kernel& kernel = *layer.selection.kernel;
+    auto loaded = cuda::DeviceLayer::load(tensors, *device_experts(kernel.isa), executor, progress);
+    if (loaded.ok()) {
+      layer.device = std::move(loaded).value();
+      layer.resident_bytes += layer.device->device_bytes();
+      return {};
+    }
+    if (loaded.status().code != Code::kUnsupported) return loaded.status();
+    problem.unfit[kernel.name] = loaded.status().why;
+    OCTET_ASSIGN_OR_RETURN(layer.selection, select_or_refuse(problem));
+  }
+}
+
+// Whether a CUDA kernel is asked for: only then is memory looked at that may be a device's.
+bool may_be_cuda(const LayerOptions& options) {
+  const auto is_named = [&](const Kernel& k) { return k.name == options.kernel && is_cuda(k.isa); };
+  return options.backend == Backend::kCuda || std::ranges::any_of(kernels(), is_named);
+}
+
+// Host copies of tensors in device memory take their place.
+Status copy_from_devices(layouts::PreparedTensors& t, std::vector<Tensor>& copies) {
+  for (TensorView* view : {&t.w13, &t.w13_scale, &t.w2, &t.w2_scale, &t.clamp}) {
+    if (view->data == nullptr || !cuda::is_device_memory(view->data)) continue;
+    Tensor& copy = copies.emplace_back(view->dtype, view->dims);
+    OCTET_RETURN_IF_ERROR(
+        cuda::copy_bytes(copy.data(), view->data, static_cast<int64_t>(copy.num_bytes())));
+    *view = copy.view();
+  }
+  return {};
+}
+
 Problem problem_in(WeightOrder order, const LayerSpec& spec, const LayerOptions& options) {
   return {.spec = spec,
           .tokens = 0,
@@ -109,21 +146,25 @@ Problem problem_in(WeightOrder order, const LayerSpec& spec, const LayerOptions&
 
 Problem problem_of(const checkpoint::LayerTensors& tensors, const LayerOptions& options) {
   const WeightOrder order = tensors.packed ? WeightOrder::kPacked : WeightOrder::kCheckpoint;
-  return problem_in(order, tensors.spec, options);
+  Problem problem = problem_in(order, tensors.spec, options);
+  problem.down_start = tensors.down_start();
+  return problem;
 }
 
 Result<Layer> Layer::load(const checkpoint::LayerTensors& tensors, const LayerOptions& options,
                           Executor& executor, const Progress& progress) {
   auto impl = std::make_shared<Impl>();
   impl->spec = tensors.spec;
-  OCTET_ASSIGN_OR_RETURN(impl->selection, select_or_refuse(problem_of(tensors, options)));
+  const Problem problem = problem_of(tensors, options);
+  OCTET_ASSIGN_OR_RETURN(impl->selection, select_or_refuse(problem));
   OCTET_RETURN_IF_ERROR(check_tensors(tensors));
   impl->expert_bytes = tensors.expert_bytes();
   own_gate(tensors.gate, *impl);
   if (is_cuda(impl->selection.kernel->isa)) {
     OCTET_RETURN_IF_ERROR(check_no_memory(options.memory, impl->selection.kernel->name));
-    OCTET_ASSIGN_OR_RETURN(impl->device, cuda::DeviceLayer::load(tensors, executor, progress));
-    impl->resident_bytes += impl->device->device_bytes();
+    if (tensors.packed) OCTET_RETURN_IF_ERROR(check_packed(*tensors.packed, impl->spec));
+    OCTET_RETURN_IF_ERROR(load_device(tensors.packed ? unpacked(tensors, executor) : tensors,
+                                      problem, executor, progress, *impl));
   } else if (!impl->is_reference()) {
     OCTET_RETURN_IF_ERROR(load_panels(tensors, options.memory, executor, progress, *impl));
   } else {
@@ -137,24 +178,31 @@ Result<Layer> Layer::load(const checkpoint::LayerTensors& tensors, const LayerOp
 }
 
 Result<Layer> Layer::bind(const PreparedBinding& binding, const LayerOptions& options) {
-  const layouts::PreparedTensors& t = binding.tensors;
+  layouts::PreparedTensors t = binding.tensors;
+  std::vector<Tensor> copies;
+  if (may_be_cuda(options)) OCTET_RETURN_IF_ERROR(copy_from_devices(t, copies));
   OCTET_RETURN_IF_ERROR(layouts::check_weights(t, binding.top_k, binding.intermediate));
   auto impl = std::make_shared<Impl>();
   impl->spec = spec_of(binding);
   impl->expert_bytes = layouts::expert_weight_bytes(impl->spec, 0);
   impl->is_bound = true;
-  OCTET_ASSIGN_OR_RETURN(impl->selection,
-                         select_or_refuse(problem_in(WeightOrder::kPrepared, impl->spec, options)));
-  impl->source = std::make_unique<cpu::PreparedPanels>(
-      cpu::PreparedPanels::Tensors{.w13 = t.w13.as<uint8_t>(),
-                                   .w13_scale = t.w13_scale.as<uint8_t>(),
-                                   .w2 = t.w2.as<uint8_t>(),
-                                   .w2_scale = t.w2_scale.as<uint8_t>(),
-                                   .clamp = t.clamp.as<float>(),
-                                   .experts = impl->spec.experts,
-                                   .hidden = impl->spec.hidden,
-                                   .padded = layouts::padded_intermediate(binding.intermediate),
-                                   .intermediate = binding.intermediate});
+  const Problem problem = problem_in(WeightOrder::kPrepared, impl->spec, options);
+  OCTET_ASSIGN_OR_RETURN(impl->selection, select_or_refuse(problem));
+  if (is_cuda(impl->selection.kernel->isa)) {
+    InlineExecutor here;
+    OCTET_RETURN_IF_ERROR(load_device(unprepared(t, impl->spec, here), problem, here, {}, *impl));
+  } else {
+    impl->source = std::make_unique<cpu::PreparedPanels>(
+        cpu::PreparedPanels::Tensors{.w13 = t.w13.as<uint8_t>(),
+                                     .w13_scale = t.w13_scale.as<uint8_t>(),
+                                     .w2 = t.w2.as<uint8_t>(),
+                                     .w2_scale = t.w2_scale.as<uint8_t>(),
+                                     .clamp = t.clamp.as<float>(),
+                                     .experts = impl->spec.experts,
+                                     .hidden = impl->spec.hidden,
+                                     .padded = layouts::padded_intermediate(binding.intermediate),
+                                     .intermediate = binding.intermediate});
+  }
   Layer layer;
   layer.impl_ = std::move(impl);
   return layer;

@@ -42,6 +42,9 @@ struct LayerData {
   }
 };
 
+// Whether the panels of a packed file are those of the spec.
+Status check_packed(const checkpoint::PackedPanels& panels, const LayerSpec& spec);
+
 // For a layer without panels of its own: whether nothing is asked of them.
 Status check_no_memory(const MemoryOptions& memory, std::string_view what);
 

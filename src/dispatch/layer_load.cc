@@ -41,21 +41,6 @@ std::vector<cpu::ExpertParams> own_params(const std::vector<ExpertWeights>& expe
   return params;
 }
 
-Status check_packed(const checkpoint::PackedPanels& p, const LayerSpec& spec) {
-  const layouts::PanelSizes& s = p.sizes;
-  const bool fits = s.format == spec.weights &&
-                    s.gate_up_panels == ceil_div(spec.intermediate, layouts::kPanelRows / 2) &&
-                    s.down_panels == ceil_div(spec.hidden, layouts::kPanelRows) &&
-                    p.expert_stride >= s.expert_bytes();
-  const bool aligned = reinterpret_cast<uintptr_t>(p.base) % layouts::kPanelAlignment == 0 &&
-                       p.expert_stride % layouts::kPanelAlignment == 0;
-  if (fits && aligned) return {};
-  return invalid_argument(fmt::format(
-      "packed panels: {} and {} of {} bytes an expert, stride {}, do not fit H {}, I {}",
-      s.gate_up_panels, s.down_panels, s.expert_bytes(), p.expert_stride, spec.hidden,
-      spec.intermediate));
-}
-
 Result<layouts::PanelSizes> common_sizes(const std::vector<ExpertWeights>& experts) {
   const layouts::PanelSizes sizes = layouts::panel_sizes(experts.front());
   for (const ExpertWeights& e : experts) {
@@ -116,6 +101,21 @@ void make_all(const checkpoint::LayerTensors& tensors, const layouts::PanelSizes
 }
 
 }  // namespace
+
+Status check_packed(const checkpoint::PackedPanels& p, const LayerSpec& spec) {
+  const layouts::PanelSizes& s = p.sizes;
+  const bool fits = s.format == spec.weights &&
+                    s.gate_up_panels == ceil_div(spec.intermediate, layouts::kPanelRows / 2) &&
+                    s.down_panels == ceil_div(spec.hidden, layouts::kPanelRows) &&
+                    p.expert_stride >= s.expert_bytes();
+  const bool aligned = reinterpret_cast<uintptr_t>(p.base) % layouts::kPanelAlignment == 0 &&
+                       p.expert_stride % layouts::kPanelAlignment == 0;
+  if (fits && aligned) return {};
+  return invalid_argument(fmt::format(
+      "packed panels: {} and {} of {} bytes an expert, stride {}, do not fit H {}, I {}",
+      s.gate_up_panels, s.down_panels, s.expert_bytes(), p.expert_stride, spec.hidden,
+      spec.intermediate));
+}
 
 Status check_no_memory(const MemoryOptions& memory, std::string_view what) {
   const auto check = [&](std::string_view option, auto found, auto wanted) -> Status {

@@ -258,6 +258,31 @@ cuda::DeviceCall device_call(const LayerData& layer, const LayerCall& call) {
           .h = call.trace.h};
 }
 
+void make_ids(const LayerData& layer, const LayerCall& call, const Pieces& p, Executor& executor) {
+  if (has_ids(call)) return copy_given(call, call.tokens * top_k_of(layer, call), p);
+  route(layer, call, p, executor);
+}
+
+// The router runs here, in the workspace: device memory may be short, and a refused call writes nothing.
+Status run_device(const LayerData& layer, const LayerCall& call, const Pieces& p,
+                  Executor& executor) {
+  cuda::DeviceCall routed = device_call(layer, call);
+  routed.ids = {p.ids, false};
+  routed.weights = p.weights;
+  OCTET_RETURN_IF_ERROR(layer.device->check(routed));
+  LayerCall inside = call;
+  inside.logits_out = nullptr;
+  make_ids(layer, inside, p, executor);
+  OCTET_RETURN_IF_ERROR(layer.device->run(routed));
+  const int64_t slots = call.tokens * routed.top_k;
+  if (call.topk_ids != nullptr) std::copy_n(p.ids, slots, call.topk_ids);
+  if (call.topk_weights != nullptr) std::copy_n(p.weights, slots, call.topk_weights);
+  const float* const logits = call.logits != nullptr ? call.logits : p.logits;
+  if (call.logits_out != nullptr && call.logits_out != logits)
+    std::copy_n(logits, call.tokens * layer.spec.experts, call.logits_out);
+  return {};
+}
+
 }  // namespace
 
 int64_t layer_workspace_bytes(const LayerData& layer, int64_t tokens, int64_t top_k,
@@ -287,24 +312,13 @@ Status run_layer(const LayerData& layer, const LayerCall& call, std::byte* works
   OCTET_RETURN_IF_ERROR(check_workspace(workspace, workspace_bytes,
                                         layer_workspace_bytes(layer, call.tokens, top_k, threads)));
   Pieces p = pieces_of(layer, call.tokens, top_k, threads, workspace);
+  if (layer.device != nullptr) return run_device(layer, call, p, executor);
   if (call.logits_out != nullptr) p.logits = call.logits_out;
   if (call.topk_ids != nullptr) p.ids = call.topk_ids;
   if (call.topk_weights != nullptr) p.weights = call.topk_weights;
   if (call.permuted != nullptr) p.permuted = call.permuted;
   if (call.rows != nullptr) p.rows = call.rows;
-  cuda::DeviceCall routed;  // the router runs here, its results are the caller's
-  if (layer.device != nullptr) {
-    routed = device_call(layer, call);
-    routed.ids = {p.ids, false};
-    routed.weights = p.weights;
-    OCTET_RETURN_IF_ERROR(layer.device->check(routed));  // before anything is written
-  }
-  if (has_ids(call)) {
-    copy_given(call, call.tokens * top_k, p);
-  } else {
-    route(layer, call, p, executor);
-  }
-  if (layer.device != nullptr) return layer.device->run(routed);
+  make_ids(layer, call, p, executor);
   if (layer.is_reference()) {
     run_reference(layer, call, p, top_k);
   } else {

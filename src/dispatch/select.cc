@@ -9,8 +9,10 @@
 #include "checkpoint/shard.h"
 #include "core/nearest.h"
 #include "cpu/panel_dot.h"
+#include "cuda/device_experts.h"
 #include "cuda/device_layer.h"
 #include "routing/record.h"
+#include "sm90/sm90_experts.h"
 
 namespace octet {
 namespace {
@@ -80,8 +82,23 @@ std::string layer_refusal(const Kernel& kernel, const LayerSpec& spec) {
 
 const cpu::IsaInfo& info_of(Isa cpu_isa) { return cpu::isas()[static_cast<size_t>(cpu_isa)]; }
 
+struct DeviceKernels {
+  std::string_view runs_on;
+  std::string (*machine_refusal)();
+  const cuda::DeviceExperts* (*experts)();
+};
+// Those of CUDA devices, in the order of Isa.
+constexpr DeviceKernels kDeviceKernels[] = {
+    {"CUDA device, SM90 alone", sm90::sm90_refusal, sm90::sm90_experts},
+    {"CUDA device, SM80 and later, with 120 KB of shared memory a block", cuda::sm80_refusal,
+     cuda::sm80_experts},
+};
+const DeviceKernels& device_kernels(Isa isa) {
+  return kDeviceKernels[static_cast<size_t>(isa) - static_cast<size_t>(Isa::kReference) - 1];
+}
+
 std::string_view runs_on(Isa isa) {
-  if (is_cuda(isa)) return "CUDA device, SM80 and later, with 120 KB of shared memory a block";
+  if (is_cuda(isa)) return device_kernels(isa).runs_on;
   return isa == Isa::kReference ? "reference, float64" : info_of(isa).runs_on;
 }
 
@@ -107,20 +124,25 @@ std::string name_or_count(const std::vector<std::string_view>& kernels) {
   return kernels.size() == 1 ? std::string(kernels[0]) : fmt::format("{} kernels", kernels.size());
 }
 
-std::string cuda_refusal(const Problem& problem) {
+std::string cuda_refusal(const Kernel& kernel, const Problem& problem) {
   if (problem.spec.local_experts > routing::kRouteMaxExperts) {
     return fmt::format("{} local experts, want at most {}", problem.spec.local_experts,
                        routing::kRouteMaxExperts);
   }
-  return order_refusal(problem);
+  std::string why = device_experts(kernel.isa)->refusal(problem.spec, problem.down_start);
+  if (!why.empty()) return why;
+  const auto unfit = problem.unfit.find(kernel.name);
+  return unfit == problem.unfit.end() ? "" : unfit->second;
 }
 
 }  // namespace
 
 std::span<const Kernel> kernels() { return kKernels; }
 
+const cuda::DeviceExperts* device_experts(Isa isa) { return device_kernels(isa).experts(); }
+
 std::string machine_refusal(Isa isa) {
-  if (is_cuda(isa)) return cuda::sm80_refusal();
+  if (is_cuda(isa)) return device_kernels(isa).machine_refusal();
   if (isa == Isa::kReference || info_of(isa).is_here()) return {};
   return fmt::format("this machine has no {}", info_of(isa).which_has);
 }
@@ -140,7 +162,7 @@ std::string refusal(const Kernel& kernel, const Problem& problem) {
     if (std::string why = reference_refusal(problem); !why.empty()) return why;
   }
   if (is_cuda(kernel.isa)) {
-    if (std::string why = cuda_refusal(problem); !why.empty()) return why;
+    if (std::string why = cuda_refusal(kernel, problem); !why.empty()) return why;
   }
   if (kernel.max_tokens > 0 && problem.tokens > kernel.max_tokens) {
     return fmt::format("{} tokens, want at most {}", problem.tokens, kernel.max_tokens);

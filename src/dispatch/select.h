@@ -11,6 +11,7 @@
 
 #include "core/shape.h"
 #include "octet/status.hpp"
+#include "reference/product.h"
 
 namespace octet {
 
@@ -21,6 +22,10 @@ std::string_view name_of(Backend backend);
 
 }  // namespace octet
 
+namespace octet::cuda {
+class DeviceExperts;
+}
+
 namespace octet::dispatch {
 
 // What a kernel runs on: cpu/isa.inc, then the reference, then CUDA devices.
@@ -29,9 +34,15 @@ enum class Isa : uint8_t {
 #include "cpu/isa.inc"
 #undef OCTET_ISA
   kReference,
-  kSm80,  // CUDA devices of compute capability 8.0 and later
+  kSm90,  // CUDA devices of compute capability 9.0
+  kSm80,  // of 8.0 and later
 };
 constexpr bool is_cuda(Isa isa) { return isa > Isa::kReference; }
+constexpr reference::Sums sums_of(Isa isa) {
+  return isa == Isa::kSm90 ? reference::Sums::kFp8Unit : reference::Sums::kBinary32;
+}
+// The kernels of a CUDA device; null in a library without them, where machine_refusal() says so.
+const cuda::DeviceExperts* device_experts(Isa isa);
 // Empty if this machine has it: "this machine has no AVX2 and FMA".
 std::string machine_refusal(Isa isa);
 
@@ -56,7 +67,10 @@ struct Problem {
   Backend backend = Backend::kAuto;
   std::string kernel = {};  // a name forces it; empty: the best
   WeightOrder order = WeightOrder::kCheckpoint;
-  bool rows = false;  // calls will want rows or intermediates, not y alone
+  bool rows = false;       // calls will want rows or intermediates, not y alone
+  int64_t down_start = 0;  // which element of a scale block of the second matrices h begins at
+  // By name, kernels that take the layer but not its weights' values, as loading found, and why.
+  std::map<std::string_view, std::string> unfit = {};
 };
 
 // Empty if the kernel takes the problem, else why not: value found, value wanted.

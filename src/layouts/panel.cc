@@ -53,6 +53,37 @@ void pack_lanes(const WeightView& w, int64_t row, int64_t count, int64_t lane, u
   }
 }
 
+// Where a matrix's rows stand among the panels of an expert.
+struct PanelMatrix {
+  const uint8_t* panels;  // panel 0 of its kind
+  int64_t panel_bytes, num_blocks;
+  int64_t rows_per_panel, first_lane;
+};
+
+UnpackedMatrix unpack(WeightFormat format, const PanelMatrix& from, int64_t rows, int64_t cols,
+                      int64_t start) {
+  const int64_t width = from.num_blocks * scale_block(format);
+  UnpackedMatrix m;
+  m.codes.resize(static_cast<size_t>(rows * width / 2));
+  m.scales.resize(static_cast<size_t>(rows * from.num_blocks));
+  for (int64_t row = 0; row < rows; ++row) {
+    const uint8_t* panel = from.panels + row / from.rows_per_panel * from.panel_bytes;
+    const int64_t lane = from.first_lane + row % from.rows_per_panel;
+    for (int64_t k = 0; k < width; ++k) {
+      const NibblePosition at = panel_code_position(format, from.num_blocks, lane, k);
+      const int code = (panel[at.byte] >> at.shift) & 15;
+      uint8_t& pair = m.codes[static_cast<size_t>((row * width + k) / 2)];
+      pair = static_cast<uint8_t>(pair | code << (k % 2 * 4));
+    }
+    for (int64_t b = 0; b < from.num_blocks; ++b) {
+      m.scales[static_cast<size_t>(row * from.num_blocks + b)] =
+          panel[panel_scale_position(format, lane, b)];
+    }
+  }
+  m.view = {format, m.codes.data(), m.scales.data(), width / 2, from.num_blocks, rows, cols, start};
+  return m;
+}
+
 }  // namespace
 
 PanelByte panel_byte(WeightFormat format, int64_t num_blocks, int64_t offset) {
@@ -98,6 +129,18 @@ void pack_expert(const ExpertWeights& e, uint8_t* out) {
   for (int64_t p = 0; p < s.down_panels; ++p) {
     pack_down_panel(e, p, out + s.gate_up_bytes() + p * s.down_panel_bytes());
   }
+}
+
+UnpackedExpert unpack_expert(const PanelSizes& s, const uint8_t* panels, int64_t hidden,
+                             int64_t intermediate) {
+  constexpr int64_t kHalf = kPanelRows / 2;
+  const PanelMatrix gate{panels, s.gate_up_panel_bytes(), s.gate_up_blocks, kHalf, 0};
+  const PanelMatrix up{panels, s.gate_up_panel_bytes(), s.gate_up_blocks, kHalf, kHalf};
+  const PanelMatrix down{panels + s.gate_up_bytes(), s.down_panel_bytes(), s.down_blocks,
+                         kPanelRows, 0};
+  return {unpack(s.format, gate, intermediate, hidden, 0),
+          unpack(s.format, up, intermediate, hidden, 0),
+          unpack(s.format, down, hidden, intermediate, s.down_start)};
 }
 
 }  // namespace octet::layouts

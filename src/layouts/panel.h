@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/shape.h"
 #include "layouts/expert_weights.h"
@@ -119,5 +120,17 @@ void pack_gate_up_panel(const ExpertWeights& expert, int64_t panel, uint8_t* out
 void pack_down_panel(const ExpertWeights& expert, int64_t panel, uint8_t* out);
 // All of an expert; `out` has expert_bytes().
 void pack_expert(const ExpertWeights& expert, uint8_t* out);
+
+// A matrix out of its panels, in a checkpoint's order: codes and scales byte for byte, but for those of columns that no view of the
+// rank had, which are 0. Moved, not copied: the view points into the vectors.
+struct UnpackedMatrix {
+  std::vector<uint8_t> codes, scales;
+  WeightView view;
+};
+struct UnpackedExpert {
+  UnpackedMatrix gate, up, down;
+};
+UnpackedExpert unpack_expert(const PanelSizes& sizes, const uint8_t* panels, int64_t hidden,
+                             int64_t intermediate);
 
 }  // namespace octet::layouts

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <ostream>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace octet::layouts {
@@ -233,6 +234,32 @@ TEST(Panel, ExpertIsItsPanelsOneAfterAnother) {
       want.insert(want.end(), panel.begin(), panel.end());
     }
     EXPECT_EQ(got, want);
+  }
+}
+
+// Out of its panels an expert has every code and scale again, also one that begins inside a scale block.
+TEST(Panel, UnpackedIsWhatWasPacked) {
+  for (const WeightFormat format : kFormats) {
+    const int64_t start = scale_block(format) / 2;
+    const Stored w13(format, 42, 96, 0, 1), w2(format, 96, 64, 0, 3);
+    ExpertWeights e;
+    e.gate = view_of(w13, {0, 2, 21, 0, 96});
+    e.up = view_of(w13, {1, 2, 21, 0, 96});
+    e.down = view_of(w2, {0, 1, 96, start, 21});
+    std::vector<uint8_t> panels(static_cast<size_t>(panel_sizes(e).expert_bytes()));
+    pack_expert(e, panels.data());
+    const UnpackedExpert got = unpack_expert(panel_sizes(e), panels.data(), 96, 21);
+    for (const auto& [have, want] :
+         {std::pair{&got.gate, &e.gate}, {&got.up, &e.up}, {&got.down, &e.down}}) {
+      ASSERT_EQ(have->view.rows, want->rows);
+      ASSERT_EQ(have->view.cols, want->cols);
+      for (int64_t r = 0; r < want->rows; ++r) {
+        for (int64_t c = 0; c < want->cols; ++c) {
+          ASSERT_EQ(have->view.code(r, c), want->code(r, c)) << r << ", " << c;
+          ASSERT_EQ(have->view.scale(r, c), want->scale(r, c)) << r << ", " << c;
+        }
+      }
+    }
   }
 }
 

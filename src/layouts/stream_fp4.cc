@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layouts/stream_fp4.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace octet::layouts {
@@ -44,17 +45,14 @@ bool is_zero_block(const StripRow& r, int64_t block) {
   return true;
 }
 
-// The scales of blocks `first` ... + count - 1 of a row, in bytes from the low one; `wide` learns of them.
-uint32_t row_scales(const StripRow& r, int64_t first, int64_t count, bool& wide) {
+// The scales of blocks `first` ... + count - 1 of a row, in bytes from the low one; `most` learns of them.
+uint32_t row_scales(const StripRow& r, int64_t first, int64_t count, StreamScale& most) {
   uint32_t scales = 0;
   for (int64_t c = 0; c < count; ++c) {
     const uint8_t s = block_scale(r, first + c);
     scales |= static_cast<uint32_t>(s) << (8 * c);
     const WeightFormat format = r.view->format;
-    if (stream_is_wide(format, s, true) ||
-        (s == 0 && stream_is_wide(format, s, is_zero_block(r, first + c)))) {
-      wide = true;
-    }
+    most = std::max(most, stream_scale(format, s, s != 0 || is_zero_block(r, first + c)));
   }
   return scales;
 }
@@ -78,9 +76,9 @@ uint32_t code_word(StreamOrder order, uint32_t nibbles) {
 
 void put(uint8_t* out, uint32_t word) { std::memcpy(out, &word, sizeof word); }
 
-bool pack_record(const std::array<StripRow, kStreamStripRows>& rows, StreamOrder order,
-                 int64_t pair, uint8_t* out) {
-  bool wide = false;
+StreamScale pack_record(const std::array<StripRow, kStreamStripRows>& rows, StreamOrder order,
+                        int64_t pair, uint8_t* out) {
+  auto most = StreamScale::kFast;
   for (size_t g = 0; g < 8; ++g) {
     for (int64_t t = 0; t < 4; ++t) {
       for (size_t w = 0; w < 4; ++w) {
@@ -92,29 +90,29 @@ bool pack_record(const std::array<StripRow, kStreamStripRows>& rows, StreamOrder
     }
     uint8_t* scales = out + kStreamCodeBytes;
     if (rows[g].view->format == WeightFormat::kMxfp4) {
-      const uint32_t low = row_scales(rows[g], 2 * pair, 2, wide);
-      const uint32_t high = row_scales(rows[g + 8], 2 * pair, 2, wide);
+      const uint32_t low = row_scales(rows[g], 2 * pair, 2, most);
+      const uint32_t high = row_scales(rows[g + 8], 2 * pair, 2, most);
       put(scales + 4 * g, stream_mx_scale_word((low & 0xFFU) | (high & 0xFFU) << 8 |
                                                (low & 0xFF00U) << 8 | (high & 0xFF00U) << 16));
     } else {
       for (size_t half = 0; half < 2; ++half) {
         put(scales + 8 * g + 4 * half,
-            stream_nv_scale_word(row_scales(rows[g + 8 * half], 4 * pair, 4, wide)));
+            stream_nv_scale_word(row_scales(rows[g + 8 * half], 4 * pair, 4, most)));
       }
     }
   }
-  return wide;
+  return most;
 }
 
-bool pack_strip(const StreamMatrix& m, const std::array<StripRow, kStreamStripRows>& rows,
-                StreamOrder order, int64_t strip, uint8_t* matrix) {
-  bool wide = false;
+StreamScale pack_strip(const StreamMatrix& m, const std::array<StripRow, kStreamStripRows>& rows,
+                       StreamOrder order, int64_t strip, uint8_t* matrix) {
+  auto most = StreamScale::kFast;
   for (int64_t pair = 0; pair < m.pairs; ++pair)
-    wide |= pack_record(rows, order, pair, matrix + m.record_offset(strip, pair));
+    most = std::max(most, pack_record(rows, order, pair, matrix + m.record_offset(strip, pair)));
   if (strip == m.strips - 1) {
     std::memset(matrix + m.payload_bytes(), 0, static_cast<size_t>(m.bytes() - m.payload_bytes()));
   }
-  return wide;
+  return most;
 }
 
 StreamMatrix matrix_of(const WeightView& w, int64_t strips) {
@@ -155,7 +153,8 @@ StreamSizes stream_sizes(const ExpertWeights& e) {
           .down_start = e.down.start_in_block()};
 }
 
-bool pack_gate_up_strip(const ExpertWeights& e, StreamOrder order, int64_t strip, uint8_t* matrix) {
+StreamScale pack_gate_up_strip(const ExpertWeights& e, StreamOrder order, int64_t strip,
+                               uint8_t* matrix) {
   std::array<StripRow, kStreamStripRows> rows{};
   for (int64_t r = 0; r < kStreamStripRows; ++r) {
     const WeightView& view = r < 8 ? e.gate : e.up;
@@ -165,7 +164,8 @@ bool pack_gate_up_strip(const ExpertWeights& e, StreamOrder order, int64_t strip
   return pack_strip(stream_sizes(e).w13, rows, order, strip, matrix);
 }
 
-bool pack_down_strip(const ExpertWeights& e, StreamOrder order, int64_t strip, uint8_t* matrix) {
+StreamScale pack_down_strip(const ExpertWeights& e, StreamOrder order, int64_t strip,
+                            uint8_t* matrix) {
   std::array<StripRow, kStreamStripRows> rows{};
   for (int64_t r = 0; r < kStreamStripRows; ++r) {
     const int64_t row = kStreamStripRows * strip + stream_down_row(r);
@@ -174,13 +174,14 @@ bool pack_down_strip(const ExpertWeights& e, StreamOrder order, int64_t strip, u
   return pack_strip(stream_sizes(e).w2, rows, order, strip, matrix);
 }
 
-bool pack_stream_expert(const ExpertWeights& e, StreamOrder order, uint8_t* out) {
+StreamScale pack_stream_expert(const ExpertWeights& e, StreamOrder order, uint8_t* out) {
   const StreamSizes sizes = stream_sizes(e);
-  bool wide = false;
-  for (int64_t s = 0; s < sizes.w13.strips; ++s) wide |= pack_gate_up_strip(e, order, s, out);
+  auto most = StreamScale::kFast;
+  for (int64_t s = 0; s < sizes.w13.strips; ++s)
+    most = std::max(most, pack_gate_up_strip(e, order, s, out));
   for (int64_t s = 0; s < sizes.w2.strips; ++s)
-    wide |= pack_down_strip(e, order, s, out + sizes.w2_offset());
-  return wide;
+    most = std::max(most, pack_down_strip(e, order, s, out + sizes.w2_offset()));
+  return most;
 }
 
 }  // namespace octet::layouts

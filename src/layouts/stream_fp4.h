@@ -187,21 +187,26 @@ struct StreamSizes {
 };
 StreamSizes stream_sizes(const ExpertWeights& expert);
 
-// One strip's records, every byte of them, at their places in the matrix that begins at `matrix`. Returns whether some
-// scale wants a kernel's slow path: see stream_is_wide().
-bool pack_gate_up_strip(const ExpertWeights& expert, StreamOrder order, int64_t strip,
-                        uint8_t* matrix);
-bool pack_down_strip(const ExpertWeights& expert, StreamOrder order, int64_t strip,
-                     uint8_t* matrix);
-// All of an expert; `out` has expert_bytes().
-bool pack_stream_expert(const ExpertWeights& expert, StreamOrder order, uint8_t* out);
-
-// Whether a block's scale is outside what the fast paths take as it is: MXFP4 1 ... 132 (and 0 over zeros alone), NVFP4
-// neither negative nor NaN. Others are rare, and kernels have a second path for layers that hold one.
+// What a block's scale asks of a kernel, the least first. kFast: MXFP4 1 ... 132 (and 0 over zeros alone), NVFP4 neither negative
+// nor NaN. kWide: others are rare, and kernels have a second path for layers that hold one. kInfinite: MXFP4 253 and 254, under
+// which codes stand for 2^128 and more, infinities (semantics.md section 1), which a code times a power of two is not.
+enum class StreamScale : uint8_t { kFast, kWide, kInfinite };
 constexpr uint8_t kStreamLargestFastScale = 132;  // 2^5
-constexpr bool stream_is_wide(WeightFormat format, uint8_t scale, bool is_zero) {
-  if (format == WeightFormat::kNvfp4) return scale >= 0x7F;
-  return scale > kStreamLargestFastScale || (scale == 0 && !is_zero);
+constexpr StreamScale stream_scale(WeightFormat format, uint8_t scale, bool is_zero) {
+  if (format == WeightFormat::kNvfp4)
+    return scale >= 0x7F ? StreamScale::kWide : StreamScale::kFast;
+  if (scale == 253 || scale == 254) return StreamScale::kInfinite;
+  const bool is_wide = scale > kStreamLargestFastScale || (scale == 0 && !is_zero);
+  return is_wide ? StreamScale::kWide : StreamScale::kFast;
 }
+
+// One strip's records, every byte of them, at their places in the matrix that begins at `matrix`. Returns what its scales ask
+// for at most.
+StreamScale pack_gate_up_strip(const ExpertWeights& expert, StreamOrder order, int64_t strip,
+                               uint8_t* matrix);
+StreamScale pack_down_strip(const ExpertWeights& expert, StreamOrder order, int64_t strip,
+                            uint8_t* matrix);
+// All of an expert; `out` has expert_bytes().
+StreamScale pack_stream_expert(const ExpertWeights& expert, StreamOrder order, uint8_t* out);
 
 }  // namespace octet::layouts

@@ -208,8 +208,8 @@ TEST(StreamFp4, NoPaddingInTheCommonShapes) {
   EXPECT_EQ(stream_stage_pairs(11), 6);
 }
 
-TEST(StreamFp4, WideScalesAreFound) {
-  const auto is_wide = [](WeightFormat format, uint8_t scale, uint8_t code) {
+TEST(StreamFp4, WhatScalesAskForIsFound) {
+  const auto most = [](WeightFormat format, uint8_t scale, uint8_t code) {
     Stored gate(format, 8, 64, 1), down(format, 64, 8, 2);
     for (Stored* s : {&gate, &down}) {
       std::fill(s->codes.begin(), s->codes.end(), uint8_t{0x11});
@@ -224,16 +224,19 @@ TEST(StreamFp4, WideScalesAreFound) {
     return pack_stream_expert(e, StreamOrder::kBf16, out.data());
   };
   for (const uint8_t code : {uint8_t{0}, uint8_t{0x80}}) {
-    EXPECT_FALSE(is_wide(WeightFormat::kMxfp4, 0, code));
-    EXPECT_TRUE(is_wide(WeightFormat::kMxfp4, 255, code));
-    EXPECT_TRUE(is_wide(WeightFormat::kNvfp4, 0x7F, code));
+    EXPECT_EQ(most(WeightFormat::kMxfp4, 0, code), StreamScale::kFast);
+    EXPECT_EQ(most(WeightFormat::kMxfp4, 255, code), StreamScale::kWide);
+    EXPECT_EQ(most(WeightFormat::kNvfp4, 0x7F, code), StreamScale::kWide);
   }
-  EXPECT_TRUE(is_wide(WeightFormat::kMxfp4, 0, 1));
-  EXPECT_FALSE(is_wide(WeightFormat::kMxfp4, 132, 1));
-  EXPECT_TRUE(is_wide(WeightFormat::kMxfp4, 133, 1));
-  EXPECT_TRUE(is_wide(WeightFormat::kNvfp4, 0x80, 1));
-  EXPECT_FALSE(is_wide(WeightFormat::kNvfp4, 0x7E, 1));
-  EXPECT_FALSE(is_wide(WeightFormat::kNvfp4, 0, 1));
+  EXPECT_EQ(most(WeightFormat::kMxfp4, 0, 1), StreamScale::kWide);
+  EXPECT_EQ(most(WeightFormat::kMxfp4, 132, 1), StreamScale::kFast);
+  EXPECT_EQ(most(WeightFormat::kMxfp4, 133, 1), StreamScale::kWide);
+  EXPECT_EQ(most(WeightFormat::kMxfp4, 252, 1), StreamScale::kWide);
+  for (const uint8_t scale : {uint8_t{253}, uint8_t{254}})
+    EXPECT_EQ(most(WeightFormat::kMxfp4, scale, 1), StreamScale::kInfinite);
+  EXPECT_EQ(most(WeightFormat::kNvfp4, 0x80, 1), StreamScale::kWide);
+  EXPECT_EQ(most(WeightFormat::kNvfp4, 0x7E, 1), StreamScale::kFast);
+  EXPECT_EQ(most(WeightFormat::kNvfp4, 0, 1), StreamScale::kFast);
 }
 
 }  // namespace

@@ -51,10 +51,11 @@ struct Linear {
   const layouts::WeightView& w;
   double factor;
   layouts::BiasView bias;
+  Sums sums;
 
   Span operator()(const Activation& a, const std::vector<double>& decoded, int64_t row) const {
     const double b = bias.data ? formats::bf16_to_f32(bias.data[row * bias.stride]) : 0.0F;
-    return shifted(scaled(product(a, decoded.data()), factor), b);
+    return shifted(scaled(product(a, decoded.data(), sums), factor), b);
   }
 };
 
@@ -70,8 +71,8 @@ struct ExpertWork {
 
 // h before its rounding, a slot a row.
 std::vector<Row> hidden_rows(const ExpertWork& work) {
-  const Linear up{work.w.up, work.w.up_alpha, work.w.up_bias};
-  const Linear gate{work.w.gate, work.w.gate_alpha, work.w.gate_bias};
+  const Linear up{work.w.up, work.w.up_alpha, work.w.up_bias, work.args.sums};
+  const Linear gate{work.w.gate, work.w.gate_alpha, work.w.gate_bias, work.args.sums};
   Swiglu act = work.spec.swiglu;
   act.limit = work.w.limit;
   std::vector<Row> h(work.x.size(), Row(up.w.rows));
@@ -128,7 +129,7 @@ std::vector<Row> output_rows(const ExpertWork& work) {
   for (const Row& row : hidden_rows(work)) {
     h.push_back(rounded_hidden(work, row, work.slots[h.size()]));
   }
-  const Linear down{work.w.down, work.w.down_alpha, work.w.down_bias};
+  const Linear down{work.w.down, work.w.down_alpha, work.w.down_bias, work.args.sums};
   std::vector<Row> out(h.size(), Row(down.w.rows));
   std::vector<double> down_row;
   for (int64_t n = 0; n < down.w.rows; ++n) {

@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "core/shape.h"
 #include "layouts/expert_weights.h"
+#include "reference/product.h"
 #include "reference/span.h"
 
 namespace octet::reference {
@@ -41,6 +42,7 @@ struct LayerArgs {
   // Local expert e's matrices.
   std::function<layouts::ExpertWeights(int64_t local_expert)> expert;
   const MadeHidden* made = nullptr;  // null: h is the reference's own, with its doubts
+  Sums sums = Sums::kBinary32;       // of the kernel that is judged
 };
 
 // y [T * H], row-major; with args.made also what became of h.

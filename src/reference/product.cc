@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/shape.h"
+
 namespace octet::reference {
 namespace {
 
@@ -38,6 +40,18 @@ double fixed_point_unit(const double* begin, const double* end) {
   std::frexp(amax, &e);  // 2^(e - 1) <= amax
   const double unit = std::ldexp(1.0, e - 1 - 14);
   return amax > 32639 * unit ? 2 * unit : unit;
+}
+
+// 32 truncated products a block.
+double fp8_unit_room(const std::vector<double>& a, const double* w) {
+  double room = 0;
+  for (size_t begin = 0; begin < a.size(); begin += kMxBlock) {
+    double most = 0;
+    for (size_t i = begin; i < std::min(begin + kMxBlock, a.size()); ++i)
+      most = std::fmax(most, std::fabs(a[i] * w[i]));
+    room += kMxBlock * 0x1p-13 * most;
+  }
+  return room;
 }
 
 }  // namespace
@@ -78,13 +92,14 @@ Activation activation_of(const std::vector<Span>& row) {
   return a;
 }
 
-Span product(const Activation& a, const double* w) {
+Span product(const Activation& a, const double* w, Sums sums) {
   const size_t n = a.value.size();
   const double value = sum(n, [&](size_t i) { return a.value[i] * w[i]; });
   const double mass = sum(n, [&](size_t i) { return std::fabs(a.value[i] * w[i]); });
   double fixed_point = 0;
   for (const Room& room : a.fixed_point) fixed_point = greatest(fixed_point, room_of(room, w));
-  const double eps = sum_error(static_cast<int64_t>(n)) * mass + fixed_point + room_of(a.spread, w);
+  double eps = sum_error(static_cast<int64_t>(n)) * mass + fixed_point + room_of(a.spread, w);
+  if (sums == Sums::kFp8Unit) eps += fp8_unit_room(a.value, w);
   return exact_if_odd({value, value - eps, value + eps});
 }
 

@@ -24,6 +24,9 @@ struct Activation {
   Room spread;  // the values are known to within this; empty: exact
 };
 
+// What adds the products up: binary32, or Hopper's FP8 unit, which keeps 13 fraction bits in a sum of 32 (semantics.md section 12).
+enum class Sums : uint8_t { kBinary32, kFp8Unit };
+
 // Largest error of a binary32 sum of k exact products as a multiple of the sum of their magnitudes: k + 1 roundings for
 // certain; for long sums 8 sqrt(k), and k / 8 for units that add 16 products at a time and truncate.
 double sum_error(int64_t k);
@@ -38,7 +41,7 @@ void hold_as_fixed_point(Activation& a, int64_t block, int64_t start);
 // Values that are intervals.
 Activation activation_of(const std::vector<Span>& row);
 
-// w has a.value.size() elements.
-Span product(const Activation& a, const double* w);
+// w has a.value.size() elements; blocks of 32 count from the first.
+Span product(const Activation& a, const double* w, Sums sums = Sums::kBinary32);
 
 }  // namespace octet::reference

@@ -79,7 +79,7 @@ Status check_experts(const ExpertsArgs& all) {
   if (w.order != layouts::StreamOrder::kE4m3)
     return unsupported("weights in the order bf16, want e4m3");
   if (args.tokens < 1 || args.tokens > kMostTokens) return want("T", args.tokens, "1 to 8");
-  if (args.top_k < 1 || args.top_k > 8) return want("k", args.top_k, "1 to 8");
+  if (args.top_k < 1 || args.top_k > kMostTopK) return want("k", args.top_k, "1 to 8");
   if (args.hidden % kMxBlock != 0) return want("hidden", args.hidden, "a multiple of 32");
   if (args.intermediate % kMxBlock != 0)
     return want("intermediate", args.intermediate, "a multiple of 32");

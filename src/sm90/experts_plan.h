@@ -17,8 +17,8 @@ namespace octet::sm90 {
 // Shared memory that a CTA may have.
 constexpr int kMostSharedBytes = 232448;
 
-constexpr int kMostTokens = 8;
-constexpr int kMostTiles = 64;  // T k
+constexpr int kMostTokens = 8, kMostTopK = 8;
+constexpr int kMostTiles = kMostTokens * kMostTopK;
 
 // The first or the second matrices, as the kernel walks through them.
 struct StageShape {

@@ -14,9 +14,6 @@ namespace {
 // A panel is 16 rows (8 columns of h), a scale block 16 or 32 elements, a call of the dot 4 activation rows.
 constexpr int64_t kHidden[] = {32, 64, 96, 160};
 constexpr int64_t kRows[] = {0, 1, 2, 3, 4, 5, 8, 9, 17};
-struct Slice {
-  int64_t intermediate, start;
-};
 constexpr Slice kSlices[] = {{16, 0},  {21, 3}, {24, 0},  {32, 0}, {40, 8},
                              {48, 16}, {80, 0}, {96, 16}, {128, 0}};
 

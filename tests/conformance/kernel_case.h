@@ -20,8 +20,9 @@ constexpr const char* kRoutingNames[] = {"random", "all on one", "one empty", "i
 
 struct KernelCase {
   const dispatch::Kernel* kernel;
-  int64_t hidden = 64, intermediate = 48;
-  int64_t start = 0;  // the slice's first column of a scale block
+  int64_t hidden = 64,
+          intermediate = 48;  // of whole blocks, where the kernel takes no others: taken()
+  int64_t start = 0;          // the slice's first column of a scale block
   int64_t tokens = 5;
   int64_t top_k = 3;
   Routing routing = Routing::kRandom;
@@ -45,6 +46,14 @@ struct Rows {
   int64_t count() const { return std::ssize(ids) / top_k; }
 };
 
+// As the kernel takes it: whole scale blocks, where it has no others.
+struct Slice {
+  int64_t intermediate, start;
+};
+inline Slice taken(const dispatch::Kernel& kernel, Slice s) {
+  return kernel.isa == dispatch::Isa::kSm90 ? Slice{round_up(s.intermediate, kMxBlock), 0} : s;
+}
+
 class CaseLayer {
  public:
   explicit CaseLayer(const KernelCase& c)
@@ -52,14 +61,14 @@ class CaseLayer {
         made_({.weights = c.kernel->weights,
                .activations = c.kernel->activations,
                .hidden = c.hidden,
-               .intermediate = c.intermediate,
+               .intermediate = taken(*c.kernel, {c.intermediate, c.start}).intermediate,
                .experts = kExperts,
-               .start = c.start,
+               .start = taken(*c.kernel, {c.intermediate, c.start}).start,
                .biases = c.seed % 3 == 0,
                .swiglu = c.seed % 2 == 0 ? Swiglu{.limit = 2.0F} : Swiglu{},
                .seed = c.seed}),
         rng_(c.seed) {
-    if (c.odd_scales) plant_odd_scales(c.kernel->weights);
+    if (c.odd_scales) plant_odd_scales(*c.kernel);
     InlineExecutor one;
     auto loaded = dispatch::Layer::load(tensors(), {.kernel = std::string(c.kernel->name)}, one);
     if (!loaded.ok()) throw std::runtime_error(loaded.status().why);
@@ -104,7 +113,9 @@ class CaseLayer {
          .topk_ids = r.ids.data(),
          .topk_weights = r.weights.data(),
          .shared = nullptr,
-         .expert = [&](int64_t e) { return made_.experts[static_cast<size_t>(e)]; }});
+         .expert = [&](int64_t e) { return made_.experts[static_cast<size_t>(e)]; },
+         .made = nullptr,
+         .sums = dispatch::sums_of(layer_->selection().kernel->isa)});
   }
 
   reference::Worst compare(const Rows& r, const std::vector<Bf16>& y) const {
@@ -141,10 +152,10 @@ class CaseLayer {
   }
 
   // The odd values of semantics.md section 1, one here and there: most outputs stay numbers.
-  void plant_odd_scales(WeightFormat format) {
-    const std::vector<uint8_t> odd = format == WeightFormat::kMxfp4
-                                         ? std::vector<uint8_t>{0x00, 0xFE, 0xFF}
-                                         : std::vector<uint8_t>{0x00, 0x7F, 0x80, 0xB8, 0xFF};
+  void plant_odd_scales(const dispatch::Kernel& kernel) {
+    std::vector<uint8_t> odd = {0x00, 0x7F, 0x80, 0xB8, 0xFF};
+    if (kernel.weights == WeightFormat::kMxfp4) odd = {0x00, 0xFE, 0xFF};
+    if (kernel.isa == dispatch::Isa::kSm90) odd = {0x00, 0xC8, 0xFF};  // takes no infinite weights
     layouts::ExpertWeights& e = made_.experts[1];
     for (layouts::WeightView* w : {&e.gate, &e.up, &e.down}) {
       const int64_t bytes = w->rows * w->scale_stride;

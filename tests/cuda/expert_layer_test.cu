@@ -134,7 +134,7 @@ TEST(ExpertLayer, AGraphReplayedOnNewDataHasTheBytesOfRun) {
   for (const Shape& shape : kShapes) {
     cpu::TestLayer made = make_layer(shape);
     InlineExecutor one;
-    auto layer = DeviceLayer::load(tensors_of(made), one, {});
+    auto layer = DeviceLayer::load(tensors_of(made), *sm80_experts(), one, {});
     ASSERT_TRUE(layer.ok()) << layer.status().why;
     constexpr int64_t kTokens = 8;
     const int64_t elems = kTokens * shape.hidden;
@@ -185,7 +185,7 @@ TEST(ExpertLayer, AGraphReplayedOnNewDataHasTheBytesOfRun) {
 TEST(ExpertLayer, RefusesWithASentence) {
   cpu::TestLayer made = make_layer(kShapes[0]);
   InlineExecutor one;
-  auto layer = DeviceLayer::load(tensors_of(made), one, {});
+  auto layer = DeviceLayer::load(tensors_of(made), *sm80_experts(), one, {});
   ASSERT_TRUE(layer.ok()) << layer.status().why;
   const OnDevice<Bf16> x(std::vector<Bf16>(size_t{128}));
   DeviceCall call{.tokens = 1, .top_k = kTopK};

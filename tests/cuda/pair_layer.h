@@ -77,7 +77,8 @@ class PairLayer {
     std::atomic<bool> wide = false;
     in_parallel(shape.experts, [&](int64_t e) {
       if (layouts::pack_stream_expert(expert(e), layouts::StreamOrder::kE4m3,
-                                      out.data() + e * sizes.expert_bytes()))
+                                      out.data() + e * sizes.expert_bytes()) !=
+          layouts::StreamScale::kFast)
         wide = true;
     });
     is_wide = wide;
@@ -165,24 +166,6 @@ inline PairInput row_of(const PairShape& shape, const PairInput& in, int64_t t) 
           part(in.weights, in.top_k)};
 }
 
-// A product on Hopper's FP8 unit (semantics.md section 12): a binary32 sum's room, and for each block of 32 as many truncations of products
-// to 13 bits below the largest one.
-inline reference::Span fp8_product(const std::vector<double>& x, const double* w) {
-  double value = 0, mass = 0, truncated = 0;
-  for (size_t b = 0; b < x.size(); b += kMxBlock) {
-    double most = 0;
-    for (size_t i = b; i < std::min(b + kMxBlock, x.size()); ++i) {
-      const double p = x[i] * w[i];
-      value += p;
-      mass += std::fabs(p);
-      most = std::fmax(most, std::fabs(p));
-    }
-    truncated += 32 * 0x1p-13 * most;
-  }
-  const double eps = reference::sum_error(static_cast<int64_t>(x.size())) * mass + truncated;
-  return reference::exact_if_odd({value, value - eps, value + eps});
-}
-
 // What was found outside its interval.
 struct PairVerdict {
   std::atomic<int64_t> h_elems = 0, h_outside = 0, row_elems = 0, rows_outside = 0;
@@ -192,6 +175,7 @@ struct PairVerdict {
 inline void judge_pair(const PairLayer& layer, const PairInput& in, const std::vector<uint8_t>& h,
                        const std::vector<uint8_t>& h_scales, const std::vector<Bf16>& rows,
                        PairVerdict& verdict) {
+  constexpr auto kSums = reference::Sums::kFp8Unit;
   const int64_t hidden = layer.shape.hidden, inter = layer.shape.intermediate,
                 blocks = ceil_div(inter, kMxBlock);
   in_parallel(layer.shape.experts, [&](int64_t e) {
@@ -205,12 +189,12 @@ inline void judge_pair(const PairLayer& layer, const PairInput& in, const std::v
     };
     Swiglu act = layer.shape.swiglu;
     act.limit = layer.limits[size_of(e)];
-    std::vector<std::vector<double>> x(slots.size(), std::vector<double>(size_of(hidden)));
+    std::vector<reference::Activation> x(slots.size());
     for (size_t s = 0; s < slots.size(); ++s) {
       const int64_t t = slots[s] / in.top_k;
       for (int64_t k = 0; k < hidden; ++k)
-        x[s][size_of(k)] = reference::mxfp8_value(in.codes[size_of(t * hidden + k)],
-                                                  in.scales[size_of((t * hidden + k) / kMxBlock)]);
+        x[s].value.push_back(reference::mxfp8_value(
+            in.codes[size_of(t * hidden + k)], in.scales[size_of((t * hidden + k) / kMxBlock)]));
     }
     const auto decode = [](const layouts::WeightView& v, int64_t row, std::vector<double>& out) {
       for (int64_t k = 0; k < v.cols; ++k) out[size_of(k)] = v.value(row, k);
@@ -221,7 +205,7 @@ inline void judge_pair(const PairLayer& layer, const PairInput& in, const std::v
       decode(w.gate, c, gate);
       decode(w.up, c, up);
       for (size_t s = 0; s < slots.size(); ++s) {
-        reference::Span g = fp8_product(x[s], gate.data()), u = fp8_product(x[s], up.data());
+        reference::Span g = product(x[s], gate.data(), kSums), u = product(x[s], up.data(), kSums);
         if (layer.shape.has_biases) {
           g = reference::shifted(g, bias(layer.gate_bias, e * inter + c));
           u = reference::shifted(u, bias(layer.up_bias, e * inter + c));
@@ -229,21 +213,21 @@ inline void judge_pair(const PairLayer& layer, const PairInput& in, const std::v
         want[s].push_back(reference::swiglu(u, g, act));
       }
     }
-    std::vector<std::vector<double>> found;
+    std::vector<reference::Activation> found;
     for (size_t s = 0; s < slots.size(); ++s) {
-      found.push_back(reference::judge_h_mxfp8(
+      found.emplace_back().value = reference::judge_h_mxfp8(
           want[s], h.data() + slots[s] * inter, h_scales.data() + slots[s] * blocks,
           [&](const reference::JudgedElement& j) {
             ++verdict.h_elems;
             if (!j.right && verdict.h_outside++ < 5)
               ADD_FAILURE() << "h, expert " << e << ", slot " << slots[s] << ", column " << j.column
                             << ": got " << j.got << ", want " << j.want.lo << " ... " << j.want.hi;
-          }));
+          });
     }
     for (int64_t n = 0; n < hidden; ++n) {
       decode(w.down, n, down);
       for (size_t s = 0; s < slots.size(); ++s) {
-        reference::Span y = fp8_product(found[s], down.data());
+        reference::Span y = product(found[s], down.data(), kSums);
         if (layer.shape.has_biases)
           y = reference::shifted(y, bias(layer.down_bias, e * hidden + n));
         y = reference::closed(reference::bf16_round(y));

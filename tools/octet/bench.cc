@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // octet bench: times a layer with cold weights beside the memory's read ceiling. bench_run.h says what is timed.
+#include <algorithm>
 #include <cstdint>
 #include <fmt/format.h>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "bench_case.h"
+#include "bench_device.h"
 #include "bench_peer.h"
 #include "bench_quiet.h"
 #include "bench_report.h"
@@ -87,7 +89,8 @@ Result<LayerSpec> spec_of_shape(const BenchFlags& flags) {
 }
 
 // Panels may be a sixteenth larger than the weights that they hold.
-Status check_layer_memory(const LayerSpec& spec, int64_t weight_bytes) {
+Status check_layer_memory(const BenchFlags& flags, const LayerSpec& spec, int64_t weight_bytes) {
+  if (flags.layer_flags.backend == name_of(Backend::kCuda)) return {};  // the device's tells itself
   return check_memory(count_text(spec.local_experts, "expert") + " and the read ceiling's buffer",
                       weight_bytes + weight_bytes / 16 + ceiling_buffer_bytes());
 }
@@ -96,15 +99,16 @@ Result<Subject> make_subject(const BenchFlags& flags) {
   Subject subject;
   if (!flags.shape.empty()) {
     OCTET_ASSIGN_OR_RETURN(const LayerSpec spec, spec_of_shape(flags));
-    OCTET_RETURN_IF_ERROR(
-        check_layer_memory(spec, spec.local_experts * layouts::expert_weight_bytes(spec, 0)));
+    OCTET_RETURN_IF_ERROR(check_layer_memory(
+        flags, spec, spec.local_experts * layouts::expert_weight_bytes(spec, 0)));
     subject.random.emplace(spec, flags.seed);
     return subject;
   }
   OCTET_ASSIGN_OR_RETURN(const checkpoint::LoadOptions load, load_options(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const checkpoint::Model model, checkpoint::Model::open(flags.model));
   OCTET_ASSIGN_OR_RETURN(subject.loaded, model.layer(*flags.layer, load));
-  OCTET_RETURN_IF_ERROR(check_layer_memory(subject.loaded.spec, subject.loaded.weight_bytes()));
+  OCTET_RETURN_IF_ERROR(
+      check_layer_memory(flags, subject.loaded.spec, subject.loaded.weight_bytes()));
   return subject;
 }
 
@@ -143,6 +147,41 @@ Result<std::vector<PeerFlag>> peer_flags(const BenchFlags& flags) {
   return peers;
 }
 
+Status report(const Measured& measured, bool json) {
+  if (json) {
+    print_json(measured_json(measured));
+  } else {
+    print_measured(measured);
+  }
+  return judge(measured);
+}
+
+Status bench_device(const BenchFlags& flags, const Subject& subject,
+                    const dispatch::LayerOptions& options, Executor& executor) {
+  if (!flags.peers.empty()) return misuse("--peer: runs on the host, the layer on a CUDA device");
+  if (flags.quiet_only)
+    return misuse("--quiet-only: looks at the host, the layer is on a CUDA device");
+  std::optional<DeviceBench> bench;
+  {
+    ProgressBar bar("loading");
+    OCTET_ASSIGN_OR_RETURN(
+        bench,
+        DeviceBench::make(subject.tensors(), options,
+                          *std::max_element(flags.rows.begin(), flags.rows.end()), executor,
+                          {flags.distinct, flags.repeats, flags.seed, false}, bar.callback()));
+  }
+  const Peers none;
+  Measured measured{bench->layer(), none, options.memory, executor.num_threads(), false, 0, {},
+                    &*bench};
+  for (const int64_t rows : flags.rows) {
+    ProgressBar bar(count_text(rows, "row"));
+    OCTET_ASSIGN_OR_RETURN(BenchRow row, bench->run(rows, bar.callback()));
+    measured.rows.push_back(std::move(row));
+  }
+  measured.ceiling_gbs = bench->ceiling_gbs();
+  return report(measured, flags.json);
+}
+
 Status bench(const BenchFlags& flags) {
   OCTET_RETURN_IF_ERROR(check_counts(flags));
   OCTET_ASSIGN_OR_RETURN(const dispatch::LayerOptions options, layer_options(flags.layer_flags));
@@ -151,6 +190,10 @@ Status bench(const BenchFlags& flags) {
   if (flags.quiet_only) OCTET_RETURN_IF_ERROR(QuietMeter::check_readable());
   OCTET_ASSIGN_OR_RETURN(const Subject subject, make_subject(flags));
   cpu::ThreadPool pool(threads);
+  const dispatch::Kernel* const kernel =
+      dispatch::select(dispatch::problem_of(subject.tensors(), options)).kernel;
+  if (kernel != nullptr && dispatch::is_cuda(kernel->isa))
+    return bench_device(flags, subject, options, pool);
   dispatch::Layer layer;
   {
     ProgressBar bar("loading");
@@ -167,12 +210,7 @@ Status bench(const BenchFlags& flags) {
     measured.rows.push_back(std::move(row));
   }
   measured.ceiling_gbs = bench.ceiling_gbs();
-  if (flags.json) {
-    print_json(measured_json(measured));
-  } else {
-    print_measured(measured);
-  }
-  return judge(measured);
+  return report(measured, flags.json);
 }
 
 }  // namespace
@@ -190,6 +228,9 @@ int bench_verb(const Args& args) {
       "experts, three times the last cache lies between two uses of one. The read ceiling\n"
       "is measured in turns with the kernel, with the same threads; of_ceiling is the median\n"
       "of the turns' ratios. The outputs of each row count are compared with the reference.\n"
+      "On a CUDA device: the device's time from x and logits (ids, where the router does not\n"
+      "run there) to y, of replays of a graph of 48 calls after 15 ms of idling; clock_mhz is\n"
+      "the highest that the device may have.\n"
       "--peer times another program on the same weights in the same rounds (ours, the ceiling,\n"
       "each peer, the order rotated); bench/baselines has ggml and ik_llama.cpp.",
       "octet bench --shape v4.1-tp4 --experts 96 --weights mxfp4 --rows 1,8 --json");

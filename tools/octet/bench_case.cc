@@ -119,6 +119,8 @@ RandomLayer::RandomLayer(const LayerSpec& spec, uint64_t seed) {
     scales_.as<uint8_t>()[i] = random_scale(spec.weights, random);
   }
   tensors_.spec = spec;
+  bias_ = Tensor(Dtype::kF32, {spec.experts});
+  tensors_.gate.bias = bias_.view();
   for (int64_t e = 0; e < spec.local_experts; ++e) {
     tensors_.experts.push_back(
         expert_at(spec, codes_.as<uint8_t>() + e * kWindow, scales_.as<uint8_t>() + e * kWindow));

@@ -28,14 +28,15 @@ std::span<const Shape> shapes();
 Result<Shape> shape_from_name(std::string_view name);
 
 // A layer without a file: every expert's codes and scales are windows, 64 bytes apart, into one expert's worth of random
-// bytes. Loading copies them into panels of their own, so the memory that is read is distinct and nothing exists twice.
+// bytes. Loading copies them into panels of their own, so the memory that is read is distinct and nothing exists twice. The router's
+// bias is 0.
 class RandomLayer {
  public:
   RandomLayer(const LayerSpec& spec, uint64_t seed);
   const checkpoint::LayerTensors& tensors() const { return tensors_; }
 
  private:
-  Tensor codes_, scales_;
+  Tensor codes_, scales_, bias_;
   checkpoint::LayerTensors tensors_;
 };
 

@@ -18,6 +18,10 @@ namespace {
 // Activations rounded to 8 bits give 1e-3 at most; another layer, or none, gives about 1.
 constexpr double kMostPeerNmse = 1e-2;
 
+std::string device_of(const Measured& m) {
+  return m.device != nullptr ? m.device->device().name : device_name();
+}
+
 Json peer_rows_json(const BenchRow& row) {
   Json all = Json::array();
   for (const PeerRow& p : row.peers) {
@@ -95,8 +99,8 @@ Json measured_json(const Measured& m) {
   for (const BenchRow& r : m.rows) results.push_back(row_json(m, r));
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   Json report = {{"what", "layer"},
-                 {"device", device_name()},
-                 {"clock_mhz", clock_mhz()},
+                 {"device", device_of(m)},
+                 {"clock_mhz", m.device ? m.device->device().most_clock_mhz : clock_mhz()},
                  {"threads", m.threads},
                  {"pages", name_of(m.memory.pages)},
                  {"numa", name_of(m.memory.numa)},
@@ -106,6 +110,12 @@ Json measured_json(const Measured& m) {
                  {"git", kGitRevision},
                  {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now))},
                  {"layer", spec_json(m.layer.spec())}};
+  if (m.device != nullptr) {
+    report["clock"] = "the highest that the device may have";
+    report["from"] = m.device->is_from_logits() ? "x, logits" : "x, ids, weights";
+    report["calls_a_replay"] = DeviceBench::kCalls;
+    report["layer_copies"] = m.device->num_copies();
+  }
   if (!m.peers.empty()) {
     Json& peers = report["peers"] = Json::array();
     for (const auto& p : m.peers) {
@@ -118,8 +128,10 @@ Json measured_json(const Measured& m) {
 
 void print_measured(const Measured& m) {
   print_out("{}\n{}, {} on {}; read ceiling {:.1f} GB/s\n\n", describe(m.layer.spec()),
-            m.layer.selection().kernel->name, count_text(m.threads, "thread"), device_name(),
-            m.ceiling_gbs);
+            m.layer.selection().kernel->name,
+            m.device != nullptr ? fmt::format("{} calls a replay", DeviceBench::kCalls)
+                                : count_text(m.threads, "thread"),
+            device_of(m), m.ceiling_gbs);
   print_rows(m);
   if (!m.peers.empty()) print_peers(m);
 }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "bench_device.h"
 #include "bench_run.h"
 #include "command.h"
 #include "dispatch/layer.h"
@@ -19,6 +20,7 @@ struct Measured {
   bool quiet_only;
   double ceiling_gbs = 0;
   std::vector<BenchRow> rows;
+  const DeviceBench* device = nullptr;  // of a layer on one
 };
 
 Json measured_json(const Measured& m);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <fmt/format.h>
 #include <thread>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "bench_accuracy.h"
 #include "bench_call.h"
 #include "bench_case.h"
+#include "bench_statistics.h"
 #include "command.h"
 #include "compare.h"
 #include "core/tensor.h"
@@ -22,9 +22,7 @@
 namespace octet::tools {
 namespace {
 
-constexpr int64_t kCachesApart = 3;   // how many last caches are read between two uses of an expert
-constexpr int64_t kWarmUp = 2;        // untimed turns
-constexpr int64_t kMostCompared = 8;  // rows that the reference computes
+constexpr int64_t kWarmUp = 2;  // untimed turns
 constexpr std::chrono::milliseconds kSettle(
     1);  // before a turn beside peers: the last one's threads go to sleep
 
@@ -37,33 +35,22 @@ constexpr size_t kFirstPeer = 2;
 constexpr int64_t kMostDropped = 20;
 constexpr double kMostWaitedSeconds = 2;  // for the machine to become quiet
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-double percentile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const auto rank = static_cast<size_t>(std::ceil(share * static_cast<double>(values.size())));
-  return values[std::max<size_t>(rank, 1) - 1];
-}
-
-double least(const std::vector<double>& values) {
-  return *std::min_element(values.begin(), values.end());
-}
-
-// Medians of the rounds' a / b.
-double median_ratio(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> ratios(a.size());
-  for (size_t i = 0; i < a.size(); ++i) ratios[i] = a[i] / b[i];
-  return median(std::move(ratios));
-}
-
 }  // namespace
 
 int64_t ceiling_buffer_bytes() { return kCachesApart * last_cache_bytes(); }
+
+std::vector<double> compare_output(const checkpoint::LayerTensors& tensors, dispatch::Isa isa,
+                                   const CallInput& call, const Bf16* y, const Progress& progress,
+                                   BenchRow& row) {
+  const Comparison compared = compare_with_reference(
+      tensors,
+      {call.tokens, call.top_k, call.x, call.ids, call.weights, y, nullptr, dispatch::sums_of(isa)},
+      progress);
+  row.max_error_over_bound = compared.worst.share;
+  std::vector<double> want = exact_layer(tensors, call, progress);
+  row.nmse = nmse(want, [&](size_t e) { return formats::bf16_to_f32(y[e]); });
+  return want;
+}
 
 // One number of rows: what is called, and which experts this round's turns read.
 struct Bench::Call {
@@ -210,13 +197,9 @@ Status Bench::compare_peers(Call& call, const std::vector<double>& want, BenchRo
 Status Bench::compare(Call& call, BenchRow& row, const Progress& progress) {
   OCTET_RETURN_IF_ERROR(call.layer.run(call.ids, executor_));
   const CallInput in = call.layer.input(call.ids, std::min(row.rows, kMostCompared));
-  const Bf16* const y = call.layer.y();
-  const Comparison compared = compare_with_reference(
-      tensors_, {in.tokens, in.top_k, in.x, in.ids, in.weights, y}, progress);
-  row.max_error_over_bound = compared.worst.share;
-  const std::vector<double> want = exact_layer(tensors_, in, progress);
-  row.nmse = nmse(want, [&](size_t e) { return formats::bf16_to_f32(y[e]); });
-  if (layer_.selection().kernel->isa != dispatch::Isa::kReference) {  // which has y only
+  const dispatch::Isa isa = layer_.selection().kernel->isa;
+  const std::vector<double> want = compare_output(tensors_, isa, in, call.layer.y(), progress, row);
+  if (isa != dispatch::Isa::kReference) {  // which has y only
     OCTET_ASSIGN_OR_RETURN(const std::vector<double> unrounded,
                            call.layer.unrounded(call.ids, in.tokens, executor_));
     row.nmse_before_rounding = nmse(want, [&](size_t e) { return unrounded[e]; });

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench_accuracy.h"
 #include "bench_peer.h"
 #include "bench_quiet.h"
 #include "checkpoint/model.h"
@@ -97,7 +98,15 @@ class Bench {
   std::vector<double> ceilings_;
 };
 
+constexpr int64_t kCachesApart = 3;   // how many last caches are read between two uses of an expert
+constexpr int64_t kMostCompared = 8;  // rows that the reference computes
+
 // Bytes of the ceiling's buffer.
 int64_t ceiling_buffer_bytes();
+
+// y [T, H] of a call against the reference and the layer in float64: max_error_over_bound and nmse of the row. Returns the latter's y.
+std::vector<double> compare_output(const checkpoint::LayerTensors& tensors, dispatch::Isa isa,
+                                   const CallInput& call, const Bf16* y, const Progress& progress,
+                                   BenchRow& row);
 
 }  // namespace octet::tools

@@ -9,6 +9,7 @@
 #include "checkpoint/model.h"
 #include "core/progress.h"
 #include "layouts/expert_weights.h"
+#include "layouts/panel.h"
 #include "reference/layer.h"
 
 namespace octet::tools {
@@ -23,9 +24,8 @@ class ExpertReader {
   layouts::ExpertWeights operator()(int64_t local_expert);
 
  private:
-  struct Unpacked;
   const checkpoint::LayerTensors& layer_;
-  std::map<int64_t, std::unique_ptr<Unpacked>> unpacked_;
+  std::map<int64_t, std::unique_ptr<layouts::UnpackedExpert>> unpacked_;
 };
 
 // One call of a layer: what went in and what came out.
@@ -37,6 +37,7 @@ struct CallView {
   const Bf16* y = nullptr;              // [T, H]
   const reference::MadeHidden* made =
       nullptr;  // h, where the kernel gives it: judged too, and y's bound is smaller
+  reference::Sums sums = reference::Sums::kBinary32;  // of the kernel
 };
 
 struct Comparison {

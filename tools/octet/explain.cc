@@ -58,7 +58,10 @@ Result<dispatch::Problem> problem_of_flags(const ExplainFlags& flags,
   OCTET_RETURN_IF_ERROR(checkpoint::check_shard(spec, load.shard));
   checkpoint::LayerTensors layer;
   layer.spec = checkpoint::shard_spec(spec, load.shard);
-  return dispatch::problem_of(layer, options);
+  dispatch::Problem problem = dispatch::problem_of(layer, options);
+  problem.down_start =
+      layer.spec.intermediate * load.shard.tp_rank % scale_block(layer.spec.weights);
+  return problem;
 }
 
 Result<dispatch::Problem> problem_of_model(const ExplainFlags& flags,

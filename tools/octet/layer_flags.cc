@@ -98,7 +98,8 @@ void add_shard_flags(CLI::App& app, LayerFlags& flags) {
 void add_numeric_flags(CLI::App& app, LayerFlags& flags) {
   app.add_option(
       "--precision", flags.precision,
-      "fast: kernels may hold h of bf16 layers as integers of 15 bits and sign a block;\n"
+      "fast: kernels may hold h of bf16 layers as integers of 15 bits and sign a block,\n"
+      "and add products of mxfp8 layers on Hopper's FP8 unit, to 13 fraction bits;\n"
       "exact: of 22 bits where a block needs them, as x, so that all from 2^-14 of its\n"
       "largest on are exact");
   app.add_option("--image-sentinel-lo", flags.image_sentinel_lo,

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// sm90_experts.h of a library without Hopper's kernels.
+#include "sm90/sm90_experts.h"
+
+namespace octet::sm90 {
+
+std::string sm90_refusal() {
+  return "Hopper's kernels are not built in this library (-DOCTET_SM90=ON and nvcc build them)";
+}
+const cuda::DeviceExperts* sm90_experts() { return nullptr; }
+
+}  // namespace octet::sm90
