@@ -46,10 +46,11 @@ class Captured final : public DeviceGraph {
   Captured(const Captured&) = delete;
   Captured& operator=(const Captured&) = delete;
   ~Captured() override {
-    cudaEventDestroy(end_);
-    cudaEventDestroy(begin_);
     if (exec_ != nullptr) cudaGraphExecDestroy(exec_);
-    cudaStreamDestroy(stream_);
+    if (graph_ != nullptr) cudaGraphDestroy(graph_);
+    if (end_ != nullptr) cudaEventDestroy(end_);
+    if (begin_ != nullptr) cudaEventDestroy(begin_);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
   Status fill(const std::function<Status(void*)>& enqueue) {
     const auto done = [](cudaError_t error) { return device_status("graph", error); };
@@ -58,13 +59,10 @@ class Captured final : public DeviceGraph {
     OCTET_RETURN_IF_ERROR(done(cudaEventCreate(&end_)));
     OCTET_RETURN_IF_ERROR(done(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal)));
     const Status enqueued = enqueue(stream_);
-    cudaGraph_t graph = nullptr;
-    const Status captured = done(cudaStreamEndCapture(stream_, &graph));
+    const Status captured = done(cudaStreamEndCapture(stream_, &graph_));
     OCTET_RETURN_IF_ERROR(enqueued);
     OCTET_RETURN_IF_ERROR(captured);
-    const Status made = done(cudaGraphInstantiate(&exec_, graph, 0));
-    cudaGraphDestroy(graph);
-    return made;
+    return done(cudaGraphInstantiate(&exec_, graph_, 0));
   }
   Result<double> replay() override {
     const auto done = [](cudaError_t error) { return device_status("replay", error); };
@@ -80,6 +78,7 @@ class Captured final : public DeviceGraph {
  private:
   cudaStream_t stream_ = nullptr;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t exec_ = nullptr;
 };
 

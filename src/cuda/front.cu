@@ -155,11 +155,10 @@ Status launch_route(const RouteArgs& args, cudaStream_t stream) {
 }
 
 Status launch_front(const FrontArgs& args, cudaStream_t stream) {
-  const unsigned cluster = front_cluster(args.topk.tokens, can_begin_early());
-  const FrontKernelArgs all{args.quantize, args.topk, route_args(args), static_cast<int>(cluster)};
   if (Status s = check_dsv4(args.topk); !s.ok()) return s;
   if (Status s = check_quantize(args.quantize); !s.ok()) return s;
-  if (Status s = check_route(all.route); !s.ok()) return s;
+  const RouteArgs route = route_args(args);
+  if (Status s = check_route(route); !s.ok()) return s;
   if (args.topk.tokens > kFrontMaxTokens) {
     return unsupported("T " + std::to_string(args.topk.tokens) + ", want at most " +
                        std::to_string(kFrontMaxTokens) + " for front");
@@ -168,8 +167,10 @@ Status launch_front(const FrontArgs& args, cudaStream_t stream) {
     return unsupported("scale layout " + std::string(name_of(args.quantize.layout)) +
                        ", want linear for front");
   }
+  const unsigned cluster = front_cluster(args.topk.tokens, can_begin_early());
+  const FrontKernelArgs all{args.quantize, args.topk, route, static_cast<int>(cluster)};
   const int64_t blocks = cluster + ceil_div(quantize_threads(args.quantize), kRouteThreads);
-  const auto kernel = can_begin_early()
+  const auto kernel = cluster > 1
                           ? with_keys(args.topk.experts, front_kernel<8, 1>, front_kernel<12, 1>,
                                       front_kernel<16, 1>)
                           : with_keys(args.topk.experts, front_kernel<8, kFrontRows>,

@@ -85,7 +85,7 @@ __device__ __forceinline__ void front_block(const TopkArgs& topk, const RouteArg
   route_few(route, s.route, {is_slot, token, j, is_slot ? s.ids[token][j] : -1});
 }
 
-// Blocks that route: one for a few rows, whose ids need not meet then.
+// Blocks that route, of at most kFrontRows rows: one for a few, whose ids need not meet then.
 inline unsigned front_cluster(int64_t tokens, bool has_clusters) {
   constexpr int64_t kFewRows = 4;
   if (!has_clusters || tokens <= kFewRows) return 1;

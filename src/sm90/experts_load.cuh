@@ -19,7 +19,7 @@ __device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Sh
   if (lane == 0) {
     const auto record_bytes = static_cast<uint32_t>(routing::record_words(a.most_tiles) * 4);
     ptx::arrive_expecting(s.record_full, record_bytes);
-    ptx::bulk_copy(s.record, a.record, record_bytes, s.record_full, policy);
+    ptx::bulk_copy(rings.record(), a.record, record_bytes, s.record_full, policy);
     ptx::arrive_expecting(s.x_full, static_cast<uint32_t>(bytes));
   }
   __syncwarp();
@@ -45,6 +45,7 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
     if (!is_warm_up) ptx::wait(s.scheduled, static_cast<uint32_t>(step) & 1U);
     const int count = is_warm_up ? 2 : s.num_copies;
     const Copy own = s.copies[lane % Shared::kTogether];
+    __syncwarp();  // all lanes have read before the scheduler writes the next ones
     uint64_t& full = s.full[own.group][own.turn];
     uint8_t* const to = rings.base + rings.slot_at(a.plan, own.slot);
     const int slots = own.slot * 2 + own.parity;

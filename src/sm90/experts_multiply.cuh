@@ -58,7 +58,8 @@ __device__ __forceinline__ void store_hidden(const ExpertsKernelArgs& a, const f
 
 // The warp that brings the last sums of its 16 rows: the tree, biases, SwiGLU; and the one that brings the block's last eight columns.
 __device__ __forceinline__ void finish_up(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
-                                          const Stage& d, int warp, int lane) {
+                                          const StageEnd& d, int warp) {
+  const int lane = cuda::lane_here();
   const int num_parts = a.plan.parts;
   float4* const buffer = rings.parts + d.buffer * num_parts * 128;
   float4 p[kPartials];
@@ -95,14 +96,14 @@ __device__ __forceinline__ void finish_up(const ExpertsKernelArgs& a, Shared& s,
 
 // Sums of a unit that has come to its end, 16 columns a warp, to the rows of its tile.
 __device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Shared& s,
-                                           const Stage& d, const float (&sum)[4], int warp,
+                                           const StageEnd& d, const float (&sum)[4], int warp,
                                            int lane) {
   if (warp >= a.plan.w2.strips_in(d.unit)) return;
   const int column = d.unit * 64 + warp * 16;
   float v[4] = {sum[0], sum[1], sum[2], sum[3]};
   if (a.down_bias != nullptr) {
     const Bf16* bias = a.down_bias + int64_t{s.tiles[d.tile].expert} * a.hidden + column +
-                       layouts::stream_down_row(lane / 4);
+                       layouts::stream_down_row(cuda::lane_here() / 4);
     const float low = bf16_at(bias), high = bf16_at(bias + 2);
     v[0] = __fadd_rn(v[0], low);
     v[1] = __fadd_rn(v[1], low);
@@ -138,17 +139,18 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
 #pragma unroll 1
   while (true) {
     ptx::wait(s.full[group][turn.slot], turn.parity);
-    const Stage d = s.stage[group][turn.slot];
-    turn.advance();
-    if (d.kind == Work::Kind::kNone) break;
-    const bool is_up = d.kind == Work::Kind::kUp;
-    if (!is_up) ptx::wait(s.h_full[d.h], d.h_parity);
+    const Stage stage = s.stage[group][turn.slot];
+    if (stage.kind == Work::Kind::kNone) break;
+    const bool is_up = stage.kind == Work::Kind::kUp;
+    if (!is_up) ptx::wait(s.h_full[stage.h], stage.h_parity);
     add_stage<kPairs, kAnyScale>(
-        acc, rings.base + d.weights + quarter * d.pairs * StageShape::kRecordBytes,
-        rings.base + d.activations, d.padded_rows, d.pairs, lane);
+        acc, rings.base + stage.weights + quarter * stage.pairs * StageShape::kRecordBytes,
+        rings.base + stage.activations, stage.padded_rows, stage.pairs, lane);
+    const StageEnd d = s.stage_end[group][turn.slot];
+    turn.advance();
     __syncwarp();
     if (lane == 0) ptx::arrive(s.empty[d.slot]);
-    if ((d.flags & Stage::kEndsLeaf) == 0) continue;
+    if ((d.flags & StageEnd::kEndsLeaf) == 0) continue;
     const auto finish_down = [&](const float(&sum)[4]) {
       if (lane == 0) ptx::arrive(s.h_empty[d.h_slot], d.weight);
       store_rows(a, s, d, sum, quarter, lane);
@@ -170,12 +172,12 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
     }
 #pragma unroll
     for (float& v : acc) v = 0.0F;
-    if ((d.flags & Stage::kEndsShare) == 0) continue;
+    if ((d.flags & StageEnd::kEndsShare) == 0) continue;
     if (is_up) {  // all leaves of a share are the same p[j] of work.h
-      rings.parts[(d.buffer * a.plan.parts + d.leaf % kPartials) * 128 + quarter * 32 + lane] =
-          make_float4(p[0][0], p[0][1], p[0][2], p[0][3]);
+      rings.parts[(d.buffer * a.plan.parts + d.leaf % kPartials) * 128 + quarter * 32 +
+                  cuda::lane_here()] = make_float4(p[0][0], p[0][1], p[0][2], p[0][3]);
       if (comes_last(s.parts_in[d.buffer][quarter], static_cast<uint32_t>(a.plan.parts), lane))
-        finish_up(a, s, rings, d, quarter, lane);
+        finish_up(a, s, rings, d, quarter);
     } else {
       float sum[4];
 #pragma unroll

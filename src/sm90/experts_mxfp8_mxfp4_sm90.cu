@@ -3,7 +3,7 @@
 //
 //   x records (activation_record.h) ─────┐  kLoader ──► ring of stages ──► kMultiply ──► h records ─┐
 //   record, permuted (cuda/route.cuh) ───┤     ▲                              │    ▲                │ by value, through L2
-//   weights (layouts/stream_fp4.h) ──────┘     └── tickets                    │    └──── kAux ◄─────┘
+//   weights (layouts/stream_fp4.h) ──────┘  kScheduler ◄── tickets            │    └──── kAux ◄─────┘
 //                                                                             └──► rows [T k, H] bf16 ──► kAux ──► y [T, H] bf16
 //
 // Shapes, alignment, errors: experts_mxfp8.h. Order of work and sums: work.h. Rounding: stage.cuh (products), cuda/swiglu.cuh, hidden_mxfp8.cuh, one to bf16 a
@@ -21,17 +21,18 @@ namespace {
 constexpr const char* kName = "experts_mxfp8_mxfp4_sm90";
 
 // By the compute and the aux threads; thread 8 t + j of the first two warps has slot j of token t.
-__device__ __forceinline__ void read_routing(const ExpertsKernelArgs& a, Shared& s, int thread) {
+__device__ __forceinline__ void read_routing(const ExpertsKernelArgs& a, Shared& s,
+                                             const int32_t* record, int thread) {
   const int token = thread / 8, j = thread % 8, slot = token * a.top_k + j;
   const bool is_slot = token < a.tokens && j < a.top_k;
   const int row = is_slot ? __ldcg(a.permuted + slot) : -1;
   ptx::wait(s.record_full, 0);
   if (thread < ExpertsPlan::kComputeThreads) {
-    read_tiles(s.tiles, s.record, a.most_tiles, thread, ExpertsPlan::kComputeThreads);
+    read_tiles(s.tiles, record, a.most_tiles, thread, ExpertsPlan::kComputeThreads);
   } else {
     for (int i = thread - ExpertsPlan::kComputeThreads; i < a.most_tiles;
          i += ExpertsPlan::kAuxWarps * cuda::kWarp)
-      s.limits[i] = a.limit != nullptr ? __ldg(a.limit + s.record[4 + i]) : Swiglu{}.limit;
+      s.limits[i] = a.limit != nullptr ? __ldg(a.limit + record[4 + i]) : Swiglu{}.limit;
   }
   if (thread < kMostTokens * 8) {
     // An id that a token has twice has one row, in its first slot.
@@ -42,7 +43,7 @@ __device__ __forceinline__ void read_routing(const ExpertsKernelArgs& a, Shared&
     if (is_slot) s.slot_row[slot] = static_cast<int8_t>(row < 0 ? -1 : first);
     if (is_slot && blockIdx.x == 0) a.slot_row[slot] = row < 0 ? -1 : first;
   }
-  ptx::sync_threads(kTilesRead, ExpertsPlan::kThreads - 2 * cuda::kWarp);
+  ptx::sync_threads(kTilesRead, ExpertsPlan::kThreads - ExpertsPlan::kBringingThreads);
 }
 
 template <int kPairs, bool kOneLeaf, bool kAnyScale>
@@ -65,7 +66,7 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
   }
   cuda::wait_for_previous();
   const bool multiplies = warp < ExpertsPlan::kComputeWarps;
-  read_routing(a, s, multiplies ? thread : thread - 2 * cuda::kWarp);
+  read_routing(a, s, rings.record(), multiplies ? thread : thread - ExpertsPlan::kBringingThreads);
   if (multiplies) {
     ptx::wait(s.x_full, 0);
     multiply<kPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane);

@@ -50,8 +50,9 @@ struct ExpertsPlan {
   static constexpr int kWarpgroups = 4, kSlots = 6, kMostSlots = 8;
   static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 2;
   static constexpr int kSchedulerWarp = kComputeWarps, kLoaderWarp = kSchedulerWarp + 1;
+  static constexpr int kBringingThreads = 2 * 32;  // of these two
   static constexpr int kComputeThreads = kComputeWarps * 32;
-  static constexpr int kThreads = kComputeThreads + (2 + kAuxWarps) * 32;
+  static constexpr int kThreads = kComputeThreads + kBringingThreads + kAuxWarps * 32;
   static constexpr int kMostBuffers = kSlots + 4;
   static constexpr int kMostHSlots = 6;
   // Units of w2 that are handed out at a time: one for each warpgroup, since a ticket costs its CTA as much time as two stages.

@@ -61,7 +61,7 @@ struct Scheduler {
   }
 
   // Stages 0 ... count - 1: lane i has the i-th, for a warpgroup (taken modulo their number), of `bytes` from `from`.
-  __device__ __forceinline__ void schedule_stages(int count, int group, Stage d,
+  __device__ __forceinline__ void schedule_stages(int count, int group, Stage d, StageEnd end,
                                                   const uint8_t* from, uint32_t bytes) {
     constexpr int kGroups = ExpertsPlan::kWarpgroups;
     group %= kGroups;
@@ -84,11 +84,12 @@ struct Scheduler {
     at += count;
     at -= at >= slots ? slots : 0;
     at -= at >= slots ? slots : 0;
-    d.slot = static_cast<uint8_t>(own_slot);
+    end.slot = static_cast<uint8_t>(own_slot);
     d.weights = rings.slot_at(a.plan, own_slot);
     wait_for_loader();
     if (lane < count) {
       s.stage[group][own_turn] = d;
+      s.stage_end[group][own_turn] = end;
       s.copies[lane] = {from,
                         bytes,
                         static_cast<uint8_t>(group),
@@ -126,13 +127,14 @@ struct Scheduler {
       d.pairs = static_cast<uint8_t>(pairs);
       d.padded_rows = static_cast<uint8_t>(a.plan.rows);
       d.kind = Work::Kind::kUp;
-      d.flags = static_cast<uint8_t>((ends_leaf ? Stage::kEndsLeaf : 0) |
-                                     (ends_share ? Stage::kEndsShare : 0));
-      d.leaf = static_cast<uint8_t>(leaf);
-      d.buffer = static_cast<uint8_t>(buffer);
-      d.tile = static_cast<uint16_t>(w.tile);
-      d.unit = static_cast<uint16_t>(w.first);
-      schedule_stages(count, next_group + leaf, d, from + index * m.stage_bytes(),
+      StageEnd end{};
+      end.tile = static_cast<uint16_t>(w.tile);
+      end.unit = static_cast<uint16_t>(w.first);
+      end.flags = static_cast<uint8_t>((ends_leaf ? StageEnd::kEndsLeaf : 0) |
+                                       (ends_share ? StageEnd::kEndsShare : 0));
+      end.leaf = static_cast<uint8_t>(leaf);
+      end.buffer = static_cast<uint8_t>(buffer);
+      schedule_stages(count, next_group + leaf, d, end, from + index * m.stage_bytes(),
                       static_cast<uint32_t>(pairs * 4 * StageShape::kRecordBytes));
     }
     next_group += m.leaves.count;
@@ -161,21 +163,22 @@ struct Scheduler {
       d.pairs = static_cast<uint8_t>(pairs);
       d.padded_rows = static_cast<uint8_t>(padded_rows);
       d.kind = Work::Kind::kDown;
-      d.flags = static_cast<uint8_t>(
-          (is_last || index + 1 == (leaf + 1) * a_leaf ? Stage::kEndsLeaf : 0) |
-          (is_last ? Stage::kEndsShare : 0));
-      d.leaf = static_cast<uint8_t>(leaf);
-      d.rows = static_cast<uint8_t>(rows);
       d.h = static_cast<uint8_t>(visit.slot);
       d.h_parity = static_cast<uint8_t>(visit.parity);
-      d.h_slot = static_cast<uint8_t>(h_slot);
-      d.weight = static_cast<uint8_t>(w.count == 1   ? Shared::kHReaders
-                                      : w.count == 2 ? Shared::kHReaders / 2
-                                      : w.count == 3 ? Shared::kHReaders / 3
-                                                     : Shared::kHReaders / 4);
-      d.tile = static_cast<uint16_t>(w.tile);
-      d.unit = static_cast<uint16_t>(w.first + unit);
-      schedule_stages(min(all - done, most), next_group + unit, d,
+      StageEnd end{};
+      end.tile = static_cast<uint16_t>(w.tile);
+      end.unit = static_cast<uint16_t>(w.first + unit);
+      end.flags = static_cast<uint8_t>(
+          (is_last || index + 1 == (leaf + 1) * a_leaf ? StageEnd::kEndsLeaf : 0) |
+          (is_last ? StageEnd::kEndsShare : 0));
+      end.leaf = static_cast<uint8_t>(leaf);
+      end.rows = static_cast<uint8_t>(rows);
+      end.h_slot = static_cast<uint8_t>(h_slot);
+      end.weight = static_cast<uint8_t>(w.count == 1   ? Shared::kHReaders
+                                        : w.count == 2 ? Shared::kHReaders / 2
+                                        : w.count == 3 ? Shared::kHReaders / 3
+                                                       : Shared::kHReaders / 4);
+      schedule_stages(min(all - done, most), next_group + unit, d, end,
                       from + unit * m.unit_bytes + index * (record * m.stage_pairs),
                       static_cast<uint32_t>(record * pairs));
     }
@@ -200,7 +203,7 @@ struct Scheduler {
     for (int i = 0; i < ExpertsPlan::kAuxWarps; ++i, visit.advance()) announce(-1);
     Stage d{};
     d.kind = Work::Kind::kNone;
-    schedule_stages(ExpertsPlan::kWarpgroups, lane, d, nullptr, 0);
+    schedule_stages(ExpertsPlan::kWarpgroups, lane, d, {}, nullptr, 0);
   }
 };
 

@@ -4,10 +4,10 @@
 // Hand-over         filled by    waited on by  says
 // scheduled         kScheduler   kLoader       copies[0 ... num_copies - 1] are to be made
 // taken             kLoader      kScheduler    of these only the last kAhead have not begun
-// full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn] is which
+// full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn], stage_end[g][turn] are which
 // empty[slot]       kMultiply    kLoader       the stage in this slot has been read, by four warps
-// record_full       kLoader      the others    the routing record has landed
-// x_full            kLoader      kMultiply     the activations have landed
+// record_full       kLoader      kMultiply, kAux   the routing record has landed
+// x_full            kLoader      kMultiply     the activations have landed (kScheduler, too, before their room becomes slots)
 // visit[n]          kScheduler   kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
 // h_full[n]         kAux         kMultiply     that tile's h is in its slot (kScheduler, too, where a CTA has few units)
 // h_empty[slot]     kMultiply    kAux          and has been read: four warps for each of a chunk's units, which share kHReaders
@@ -48,20 +48,24 @@ struct ExpertsKernelArgs {
 // What a warpgroup does with the stage that has landed: all that the scheduler's lanes can work out beside each other, since four warps
 // would each do it once more, a stage after the other.
 struct alignas(16) Stage {
-  // Share: all leaves of the unit that are this warpgroup's.
-  enum Flags : uint8_t { kEndsLeaf = 1, kEndsShare = 2 };
   uint32_t weights;            // its strips; bytes of Rings::base
   uint32_t activations;        // its k's records
   uint8_t pairs, padded_rows;  // of both
   Work::Kind kind;
+  uint8_t h, h_parity;  // of second matrices: h_full[h]
+};
+static_assert(sizeof(Stage) == 16);
+// And then with its sums.
+struct alignas(16) StageEnd {
+  // Share: all leaves of the unit that are this warpgroup's.
+  enum Flags : uint8_t { kEndsLeaf = 1, kEndsShare = 2 };
+  uint16_t tile, unit;
   uint8_t flags, slot, leaf;
   uint8_t buffer;          // of first matrices: for the sums
   uint8_t rows;            // of the tile
-  uint8_t h, h_parity;     // of second matrices: h_full[h]
-  uint8_t h_slot, weight;  // an arrival on h_empty[h_slot]
-  uint16_t tile, unit;
+  uint8_t h_slot, weight;  // of second matrices: an arrival on h_empty[h_slot]
 };
-static_assert(sizeof(Stage) == 32);
+static_assert(sizeof(StageEnd) == 16);
 
 // What kLoader does for it.
 struct alignas(16) Copy {
@@ -74,7 +78,7 @@ struct Shared {
   static constexpr int kTogether = 8;  // copies that are scheduled at a time
   static constexpr int kAhead = 2;     // of them are not yet begun when the next ones are scheduled
   // Of a warpgroup: as many stages as can be in slots, scheduled, or about to be.
-  static constexpr int kTurns = 24;
+  static constexpr int kTurns = 18;
   static_assert(kTurns >= ExpertsPlan::kMostSlots + kAhead + kTogether);
   // Visits n and n + kVisits are never under way together: there are more than stages. So a parity tells them apart.
   static constexpr int kVisits = kTurns + 1 + ExpertsPlan::kAuxWarps;
@@ -85,10 +89,10 @@ struct Shared {
   uint64_t h_empty[ExpertsPlan::kMostHSlots];
   uint64_t visit[kVisits], h_full[kVisits];
   Stage stage[ExpertsPlan::kWarpgroups][kTurns];
+  StageEnd stage_end[ExpertsPlan::kWarpgroups][kTurns];
   Copy copies[kTogether];
   int32_t num_copies;
   int32_t visit_tile[kVisits];
-  alignas(16) int32_t record[routing::record_words(kMostTiles)];
   uint32_t parts_in[ExpertsPlan::kMostBuffers][4], blocks_in[ExpertsPlan::kMostBuffers];
   Tile tiles[kMostTiles];
   float limits[kMostTiles];
@@ -105,6 +109,8 @@ struct Rings {
   uint32_t h_at;  // [h_slots][h_tile_bytes() and slack]
   // [buffers][parts][4 warps][32 lanes]; behind h, where products read further than there is
   float4* parts;
+  // The routing record, until its tiles have been read: before the first sums.
+  __device__ __forceinline__ int32_t* record() const { return reinterpret_cast<int32_t*>(parts); }
   __device__ Rings(uint8_t* at, const ExpertsPlan& p)
       : base(at),
         x_at(static_cast<uint32_t>(ExpertsPlan::kSlots * p.slot_bytes())),
