@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // top-k, MXFP8 quantisation and the routing record: three kernels, and one.
 //
-//   logits [T, E] f32, bias ──► topk ──► topk_ids, topk_weights ──► route ──► permuted, record      the first blocks of front
+//   logits [T, E] f32, bias ──► topk ──► topk_ids, topk_weights ──► route ──► permuted, record      block 0 of front
 //   x [T, H] bf16 ─────────► mxfp8_quantize ──► x_quant, x_scale                                     its other blocks
 //
 // Any T (front: 8) and k <= 8, E <= 512; H % 32 == 0. Rounding and order: topk_dsv4.cuh, mxfp8_quantize.cuh, route.cuh, which both
@@ -11,9 +11,10 @@
 #include <string>
 
 #include "cuda/front.h"
-#include "cuda/front_block.cuh"
 #include "cuda/launch.h"
 #include "cuda/mxfp8_quantize.cuh"
+#include "cuda/route.cuh"
+#include "cuda/topk_dsv4.cuh"
 
 namespace octet::cuda {
 namespace {
@@ -22,10 +23,10 @@ constexpr int kQuantizeThreads = 256;
 
 template <int kKeys>
 __global__ __launch_bounds__(kTopkThreads) void topk_kernel(const __grid_constant__ TopkArgs a) {
-  __shared__ TopkShared<> shared;
+  __shared__ TopkShared shared;
   let_next_begin();
   wait_for_previous();
-  topk_block<kKeys, kTopkRows>(a, int64_t{blockIdx.x} * kTopkRows, shared, [] {});
+  topk_block<kKeys>(a, int64_t{blockIdx.x} * kTopkRows, shared, [] {});
 }
 
 __device__ void quantize_piece(const QuantizeArgs& a, int64_t piece) {
@@ -72,24 +73,26 @@ struct FrontKernelArgs {
   QuantizeArgs quantize;
   TopkArgs topk;
   RouteArgs route;
-  int routing_blocks;  // the first ones: front_block.cuh. The others quantise
 };
-static_assert(kFrontRows >= kFrontMaxTokens);
 
-template <int kKeys, int kRows>
+// Block 0: the rows, then the record, from ids that its own threads wrote. The others quantise.
+static_assert(kTopkThreads == kRouteThreads && kTopkRows >= kFrontMaxTokens &&
+              kFewTokens >= kFrontMaxTokens);
+template <int kKeys>
 __global__ __launch_bounds__(kRouteThreads,
                              1) void front_kernel(const __grid_constant__ FrontKernelArgs a) {
-  __shared__ FrontShared<kRows> shared;
-  const auto block = static_cast<int>(blockIdx.x);
-  const bool routes = block < a.routing_blocks;
-  if (routes) begin_front<kRows>();
+  __shared__ TopkShared topk;
+  __shared__ RouteShared route;
   let_next_begin();
   wait_for_previous();
-  if (!routes) {
-    quantize_piece(a.quantize, int64_t{block} - a.routing_blocks);
+  if (blockIdx.x != 0) {
+    quantize_piece(a.quantize, int64_t{blockIdx.x} - 1);
     return;
   }
-  front_block<kKeys>(a.topk, a.route, shared, block);
+  const int id = topk_block<kKeys>(a.topk, 0, topk, [&] { begin_few(a.route, route); });
+  const auto warp = static_cast<int32_t>(threadIdx.x) / kWarp,
+             lane = static_cast<int32_t>(threadIdx.x) % kWarp;
+  route_few(a.route, route, {id >= 0, warp, lane, id});
 }
 
 Status check_aligned(const void* p, const char* name) {
@@ -125,6 +128,12 @@ dim3 blocks_of(int64_t threads, int64_t of_a_block) {
 }
 int64_t quantize_threads(const QuantizeArgs& a) { return a.tokens * a.width / kQuantizeElems; }
 
+// The kernel with room for `experts`: those of the common models, and all.
+template <class Kernel>
+Kernel with_keys(int64_t experts, Kernel eight, Kernel twelve, Kernel sixteen) {
+  return experts <= 8 * kWarp ? eight : experts <= 12 * kWarp ? twelve : sixteen;
+}
+
 }  // namespace
 
 Status launch_topk(const TopkArgs& args, cudaStream_t stream) {
@@ -155,10 +164,10 @@ Status launch_route(const RouteArgs& args, cudaStream_t stream) {
 }
 
 Status launch_front(const FrontArgs& args, cudaStream_t stream) {
+  const FrontKernelArgs all{args.quantize, args.topk, route_args(args)};
   if (Status s = check_dsv4(args.topk); !s.ok()) return s;
   if (Status s = check_quantize(args.quantize); !s.ok()) return s;
-  const RouteArgs route = route_args(args);
-  if (Status s = check_route(route); !s.ok()) return s;
+  if (Status s = check_route(all.route); !s.ok()) return s;
   if (args.topk.tokens > kFrontMaxTokens) {
     return unsupported("T " + std::to_string(args.topk.tokens) + ", want at most " +
                        std::to_string(kFrontMaxTokens) + " for front");
@@ -167,16 +176,10 @@ Status launch_front(const FrontArgs& args, cudaStream_t stream) {
     return unsupported("scale layout " + std::string(name_of(args.quantize.layout)) +
                        ", want linear for front");
   }
-  const unsigned cluster = front_cluster(args.topk.tokens, can_begin_early());
-  const FrontKernelArgs all{args.quantize, args.topk, route, static_cast<int>(cluster)};
-  const int64_t blocks = cluster + ceil_div(quantize_threads(args.quantize), kRouteThreads);
-  const auto kernel = cluster > 1
-                          ? with_keys(args.topk.experts, front_kernel<8, 1>, front_kernel<12, 1>,
-                                      front_kernel<16, 1>)
-                          : with_keys(args.topk.experts, front_kernel<8, kFrontRows>,
-                                      front_kernel<12, kFrontRows>, front_kernel<16, kFrontRows>);
-  return launch("front", kernel, dim3(static_cast<unsigned>(round_up(blocks, cluster))),
-                kRouteThreads, all, stream, 0, cluster);
+  const int64_t blocks = 1 + ceil_div(quantize_threads(args.quantize), kRouteThreads);
+  return launch("front",
+                with_keys(args.topk.experts, front_kernel<8>, front_kernel<12>, front_kernel<16>),
+                dim3(static_cast<unsigned>(blocks)), kRouteThreads, all, stream);
 }
 
 }  // namespace octet::cuda

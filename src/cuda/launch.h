@@ -56,28 +56,20 @@ Status allow_shared_bytes(const char* name, void (*kernel)(Args), int bytes) {
 }
 
 // Enqueues kernel(args), with a programmatic edge to the kernel before it where it may begin early. Allocates nothing, synchronises nothing, safe inside
-// graph capture. `name` is for the error's sentence, `shared_bytes` are of dynamic shared memory, `cluster` blocks, which divide
-// the grid, run side by side (SM90 and later).
+// graph capture. `name` is for the error's sentence, `shared_bytes` are of dynamic shared memory.
 template <class Args>
 Status launch(const char* name, void (*kernel)(Args), dim3 grid, int threads, const Args& args,
-              cudaStream_t stream, size_t shared_bytes = 0, unsigned cluster = 1) {
-  cudaLaunchAttribute attributes[2] = {};
-  unsigned count = 0;
-  if (can_begin_early()) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (cluster > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {cluster, 1, 1};
-  }
+              cudaStream_t stream, size_t shared_bytes = 0) {
+  cudaLaunchAttribute edge{};
+  edge.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  edge.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = count;
+  config.attrs = &edge;
+  config.numAttrs = can_begin_early() ? 1 : 0;
   return launch_status(name, cudaLaunchKernelEx(&config, kernel, args));
 }
 

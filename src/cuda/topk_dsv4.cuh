@@ -163,25 +163,24 @@ __device__ __forceinline__ float weight_of(float raw, float scale) {
 }  // namespace dsv4
 
 // Of a block's rows.
-template <int kRows = kTopkRows>
 struct TopkShared {
   static constexpr int kExperts = static_cast<int>(routing::kMaxExpertsDsv4);
-  float weights[kRows][kExperts];  // raw
-  uint32_t keys[kRows][kExperts];
-  dsv4::ChoiceShared choice[kRows];
+  float weights[kTopkRows][kExperts];  // raw
+  uint32_t keys[kTopkRows][kExperts];
+  dsv4::ChoiceShared choice[kTopkRows];
 };
 
-// Rows first ... first + kRows - 1 of those that there are, by kTopkThreads threads; kKeys * 32 experts at least. Writes their
+// Rows first ... first + kTopkRows - 1 of those that there are, by kTopkThreads threads; kKeys * 32 experts at least. Writes their
 // ids and weights. Lane j < k of warp r returns the id of row first + r and slot j, others -1. `meanwhile()` is called while the
 // logits come; the block has met at a barrier since then.
-template <int kKeys, int kRows, class Meanwhile>
-__device__ __forceinline__ int topk_block(const TopkArgs& a, int64_t first,
-                                          TopkShared<kRows>& shared, const Meanwhile& meanwhile) {
-  constexpr int kWarps = kTopkThreads / kWarp, kTurns = (kRows * kKeys + kWarps - 1) / kWarps;
+template <int kKeys, class Meanwhile>
+__device__ __forceinline__ int topk_block(const TopkArgs& a, int64_t first, TopkShared& shared,
+                                          const Meanwhile& meanwhile) {
+  constexpr int kWarps = kTopkThreads / kWarp, kTurns = kTopkRows * kKeys / kWarps;
   const int warp = static_cast<int>(threadIdx.x) / kWarp,
             lane = static_cast<int>(threadIdx.x) % kWarp;
   const auto experts = static_cast<int>(a.experts);
-  const int rows = static_cast<int>(min(a.tokens - first, int64_t{kRows}));
+  const int rows = static_cast<int>(min(a.tokens - first, int64_t{kTopkRows}));
   const float* const logits = a.logits + first * experts;
   unsigned images = 0;  // bit r: row r
   if (a.bias_vl != nullptr)

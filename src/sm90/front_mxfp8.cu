@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // front_mxfp8: what comes before the experts, in one launch.
 //
-//   logits [T, E] f32, bias ──► topk ──► topk_ids, topk_weights ──► route ──► permuted, record      the first blocks
+//   logits [T, E] f32, bias ──► topk ──► topk_ids, topk_weights ──► route ──► permuted, record      block 0
 //   x [T, H] bf16 ─────────► mxfp8_quantize ──► x records (activation_record.h)                     the others, which also clear h and
 //                                                                                                  rows for the hand-over (make_ready.cuh)
 // Shapes, errors: front_mxfp8.h. Rounding and order: cuda/topk_dsv4.cuh, mxfp8_quantize.cuh, route.cuh. Truth: routing/, cpu::mxfp8_quantize.
 #include <string>
 
-#include "cuda/front_block.cuh"
 #include "cuda/launch.h"
 #include "cuda/mxfp8_quantize.cuh"
+#include "cuda/route.cuh"
+#include "cuda/topk_dsv4.cuh"
 #include "sm90/experts_plan.h"
 #include "sm90/front_mxfp8.h"
 #include "sm90/make_ready.cuh"
@@ -18,7 +19,8 @@ namespace octet::sm90 {
 namespace {
 
 constexpr int kThreads = cuda::kRouteThreads, kOtherBlocks = 32;
-static_assert(cuda::kFrontRows >= kMostTokens);
+static_assert(cuda::kTopkThreads == kThreads && cuda::kTopkRows >= kMostTokens &&
+              cuda::kFewTokens >= kMostTokens);
 
 struct Args {
   TopkArgs topk;
@@ -27,7 +29,6 @@ struct Args {
   uint8_t* records;
   int tokens, hidden, padded;  // padded: H in whole records
   HandOver hand_over;
-  int routing_blocks;
 };
 
 // Eight elements a thread; blocks of 32 are whole in a row, and rows of records beyond T and H are zeros.
@@ -46,21 +47,21 @@ __device__ __forceinline__ void quantize(const Args& a, int first) {
   }
 }
 
-template <int kKeys, int kRows>
+template <int kKeys>
 __global__ __launch_bounds__(kThreads, 1) void front_mxfp8_kernel(const __grid_constant__ Args a) {
-  __shared__ cuda::FrontShared<kRows> shared;
-  const auto block = static_cast<int>(blockIdx.x);
-  const bool routes = block < a.routing_blocks;
-  if (routes) cuda::begin_front<kRows>();
+  __shared__ cuda::TopkShared topk;
+  __shared__ cuda::RouteShared route;
   cuda::let_next_begin();
   cuda::wait_for_previous();
-  if (routes) {
-    cuda::front_block<kKeys>(a.topk, a.route, shared, block);
+  const auto thread = static_cast<int>(threadIdx.x);
+  if (blockIdx.x != 0) {
+    const int first = (static_cast<int>(blockIdx.x) - 1) * kThreads + thread;
+    quantize(a, first);
+    clear_hand_over(a.hand_over, first, kOtherBlocks * kThreads);
     return;
   }
-  const int first = (block - a.routing_blocks) * kThreads + static_cast<int>(threadIdx.x);
-  quantize(a, first);
-  clear_hand_over(a.hand_over, first, kOtherBlocks * kThreads);
+  const int id = cuda::topk_block<kKeys>(a.topk, 0, topk, [&] { cuda::begin_few(a.route, route); });
+  cuda::route_few(a.route, route, {id >= 0, thread / cuda::kWarp, thread % cuda::kWarp, id});
 }
 
 }  // namespace
@@ -80,8 +81,6 @@ Status launch_front_mxfp8(const FrontMxfp8Args& args, cudaStream_t stream) {
   if (args.topk.tokens != g.tokens || g.tokens > kMostTokens)
     return unsupported("T " + std::to_string(args.topk.tokens) +
                        ", want that of the experts, at most 8");
-  const unsigned cluster = cuda::front_cluster(g.tokens, true);
-  static_assert(kOtherBlocks % cuda::kFrontRows == 0);
   const Args a{
       .topk = args.topk,
       .route = {.topk_ids = {.data = args.topk.topk_ids, .is_i64 = false},
@@ -96,17 +95,12 @@ Status launch_front_mxfp8(const FrontMxfp8Args& args, cudaStream_t stream) {
       .tokens = static_cast<int>(g.tokens),
       .hidden = static_cast<int>(g.hidden),
       .padded = ActivationRecord::count(static_cast<int>(g.hidden)) * ActivationRecord::kWidth,
-      .hand_over = hand_over_of(args.experts),
-      .routing_blocks = static_cast<int>(cluster)};
+      .hand_over = hand_over_of(args.experts)};
   const int64_t experts = args.topk.experts;
-  constexpr int kAll = cuda::kFrontRows;
-  const auto kernel =
-      cluster > 1 ? cuda::with_keys(experts, front_mxfp8_kernel<8, 1>, front_mxfp8_kernel<12, 1>,
-                                    front_mxfp8_kernel<16, 1>)
-                  : cuda::with_keys(experts, front_mxfp8_kernel<8, kAll>,
-                                    front_mxfp8_kernel<12, kAll>, front_mxfp8_kernel<16, kAll>);
-  return cuda::launch("front_mxfp8", kernel, dim3(cluster + kOtherBlocks), kThreads, a, stream, 0,
-                      cluster);
+  const auto kernel = experts <= 8 * cuda::kWarp    ? front_mxfp8_kernel<8>
+                      : experts <= 12 * cuda::kWarp ? front_mxfp8_kernel<12>
+                                                    : front_mxfp8_kernel<16>;
+  return cuda::launch("front_mxfp8", kernel, dim3(1 + kOtherBlocks), kThreads, a, stream);
 }
 
 }  // namespace octet::sm90

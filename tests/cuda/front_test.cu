@@ -303,7 +303,7 @@ TEST(Front, TopkHasTheGoldenBits) {
 
 TEST(Front, OneLaunchGivesTheBytesOfThree) {
   std::mt19937 rng(5);
-  for (const int64_t tokens : {0, 1, 2, 5, 8}) {
+  for (const int64_t tokens : {0, 1, 2, 3, 4, 5, 8}) {
     for (const int64_t experts : {8, 256, 300, 384, 512}) {
       for (const int64_t width : {32, 5120}) {
         Routed r = random_routed(tokens, experts, 6, rng);
