@@ -364,6 +364,16 @@ OCTET_API octet_status octet_layer_device_workspace_bytes(const octet_layer* lay
 OCTET_API octet_status octet_layer_enqueue(const octet_layer* layer, const octet_call* call,
                                            void* workspace, size_t workspace_bytes, void* stream);
 
+/* Tensor parallelism's last step on `stream`: the ranks' y, added in rank order in binary32 and rounded once (semantics 8), so that every rank has
+ * the same bytes. `comm`: the caller's ncclComm_t. `partials`: BF16 [ranks, count], device memory, of which each rank has written its own
+ * part (y of octet_layer_enqueue = partials + rank * count); the others' parts come through NCCL, which the process must have or find as
+ * libnccl.so.2. count: T * H, a multiple of 8. y: BF16 [count], device memory, may be a part of partials. Both 16-byte aligned. All ranks call it
+ * alike; it may be captured into a graph.
+ * Errors, before anything is enqueued: OCTET_INVALID_ARGUMENT (a pointer, the count), OCTET_UNSUPPORTED (no CUDA in this library, no NCCL);
+ * OCTET_DEVICE_ERROR with NCCL's words. */
+OCTET_API octet_status octet_enqueue_rank_sum(void* comm, octet_bf16* partials, int64_t count,
+                                              octet_bf16* y, void* stream);
+
 /* ---- The table of kernels -------------------------------------------------------------------------------------------- */
 
 /* The kernels there are, best first, reference last; loading with one that this build or machine lacks says why. */

@@ -169,6 +169,13 @@ class Layer {
   Handle<octet_layer, octet_layer_free> handle_;
 };
 
+// The ranks' y, added in rank order: octet_enqueue_rank_sum.
+inline Status enqueue_rank_sum(void* comm, std::span<octet_bf16> partials, std::span<octet_bf16> y,
+                               void* stream) {
+  return to_status(octet_enqueue_rank_sum(comm, partials.data(), static_cast<int64_t>(y.size()),
+                                          y.data(), stream));
+}
+
 class Model {
  public:
   static Result<Model> open(const std::string& path) {

@@ -15,6 +15,7 @@
 #include "capi/guard.h"
 #include "checkpoint/model.h"
 #include "cpu/thread_pool.h"
+#include "cuda/rank_reduce.h"
 #include "dispatch/layer.h"
 #include "dispatch/operations.h"
 #include "dispatch/select.h"
@@ -288,6 +289,17 @@ octet_status octet_layer_enqueue(const octet_layer* layer, const octet_call* cal
     const auto bytes = static_cast<int64_t>(
         std::min<size_t>(workspace_bytes, std::numeric_limits<int64_t>::max()));
     return layer->layer.enqueue(to, workspace, bytes, stream);
+  });
+}
+
+octet_status octet_enqueue_rank_sum(void* comm, octet_bf16* partials, int64_t count, octet_bf16* y,
+                                    void* stream) {
+  return guarded([&]() -> Status {
+    return octet::cuda::reduce_over_ranks({.comm = comm,
+                                           .partials = reinterpret_cast<octet::Bf16*>(partials),
+                                           .count = count,
+                                           .y = reinterpret_cast<octet::Bf16*>(y)},
+                                          stream);
   });
 }
 

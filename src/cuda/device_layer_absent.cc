@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// device_layer.h, device_bytes.h and device_timing.h of a library without CUDA.
+// device_layer.h, device_bytes.h, device_timing.h and rank_reduce.h of a library without CUDA.
 #include "cuda/device_bytes.h"
 #include "cuda/device_layer.h"
 #include "cuda/device_timing.h"
+#include "cuda/rank_reduce.h"
 
 namespace octet::cuda {
 
@@ -31,5 +32,7 @@ Result<std::unique_ptr<DeviceGraph>> DeviceGraph::capture(const std::function<St
 Status launch_read(std::byte*, int64_t, int64_t, void*) {
   return unsupported(device_refusal(0, 0));
 }
+
+Status reduce_over_ranks(const RankReduceArgs&, void*) { return unsupported(device_refusal(0, 0)); }
 
 }  // namespace octet::cuda

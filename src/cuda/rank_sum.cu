@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eight columns a thread, rank after rank. Truth: rank_sum_test.cu's plain loop. Checked: docs/kernels/rank_sum.md.
 #include <string>
+#include <utility>
 
 #include "core/shape.h"
 #include "cuda/bf16_lanes.cuh"
@@ -31,7 +32,7 @@ __global__ __launch_bounds__(kThreads) void rank_sum_kernel(const __grid_constan
 
 Status check_count(int64_t count) {
   if (count >= 0 && count % kBf16Lanes == 0) return {};
-  return unsupported("T H " + std::to_string(count) + " is not a multiple of 8");
+  return invalid_argument("count " + std::to_string(count) + ", want T H, a multiple of 8");
 }
 
 }  // namespace
@@ -45,8 +46,20 @@ Status launch_rank_sum(const RankSumArgs& args, cudaStream_t stream) {
   return launch("rank_sum", rank_sum_kernel, dim3(blocks), kThreads, args, stream);
 }
 
-Status reduce_over_ranks(const RankReduceArgs& args, cudaStream_t stream) {
+Status reduce_over_ranks(const RankReduceArgs& args, void* stream_of_call) {
+  for (const auto& [name, at] : {std::pair<const char*, const void*>{"comm", args.comm},
+                                 {"partials", args.partials},
+                                 {"y", args.y}}) {
+    if (at == nullptr) return invalid_argument(std::string(name) + ": missing");
+  }
+  for (const auto& [name, at] : {std::pair{"partials", args.partials}, {"y", args.y}}) {
+    const uintptr_t off = reinterpret_cast<uintptr_t>(at) % sizeof(uint4);
+    if (off != 0)
+      return invalid_argument(std::string(name) + ": " + std::to_string(off) +
+                              " bytes after a multiple of 16, want a multiple");
+  }
   OCTET_RETURN_IF_ERROR(check_count(args.count));
+  const auto stream = static_cast<cudaStream_t>(stream_of_call);
   OCTET_ASSIGN_OR_RETURN(const Nccl* const n, nccl());
   int ranks = 0, rank = 0;
   OCTET_RETURN_IF_ERROR(n->status("ncclCommCount", n->comm_count(args.comm, &ranks)));

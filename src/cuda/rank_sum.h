@@ -9,6 +9,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "cuda/rank_reduce.h"
 #include "formats/bf16.h"
 #include "octet/status.hpp"
 
@@ -23,16 +24,5 @@ struct RankSumArgs {
 // aside. Pointers 16-byte aligned. Enqueues on `stream`, with a programmatic edge: allocates nothing, synchronises nothing.
 // Errors: kUnsupported with the value, kDeviceError from the launch. Source: semantics.md section 8.
 Status launch_rank_sum(const RankSumArgs& args, cudaStream_t stream);
-
-// The same over a communicator: `partials` [ranks, count] of which this rank has written its own part, the others' parts and y
-// are written. All ranks call it alike. Safe in graph capture.
-struct RankReduceArgs {
-  void* comm;      // ncclComm_t
-  Bf16* partials;  // [ranks, count]
-  int64_t count;   // T * H, a multiple of 8
-  Bf16* y;         // [count]
-};
-// Errors: kUnsupported where the process finds no libnccl.so.2 (it is loaded at the first call), kDeviceError with NCCL's words.
-Status reduce_over_ranks(const RankReduceArgs& args, cudaStream_t stream);
 
 }  // namespace octet::cuda

@@ -228,6 +228,11 @@ static void test_refused_calls(const octet_layer* layer) {
                   "runs on the host");
     CHECK_REFUSED(octet_layer_enqueue(layer, NULL, workspace, bytes, NULL), OCTET_INVALID_ARGUMENT,
                   "call is NULL");
+    {
+      const octet_status code = octet_enqueue_rank_sum(NULL, out.y, 8, out.y, NULL);
+      CHECK(code == OCTET_UNSUPPORTED || code == OCTET_INVALID_ARGUMENT); /* without CUDA, with */
+      CHECK(strstr(octet_last_error(), code == OCTET_UNSUPPORTED ? "not built" : "comm") != NULL);
+    }
   }
   /* More than int64_t holds is enough, and no negative number. */
   CHECK_OK(octet_layer_run(layer, &good, workspace, SIZE_MAX, NULL));
