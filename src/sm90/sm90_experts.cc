@@ -62,7 +62,7 @@ DeviceCall rows_of(const DeviceCall& c, const LayerSpec& s, int64_t first, int64
           .x_quant = offset(c.x_quant, first * s.hidden),
           .x_scale = offset(c.x_scale, first * s.hidden / kMxBlock),
           .h_values = offset(c.h_values, slot * s.intermediate),
-          .h_scales = offset(c.h_scales, slot * s.intermediate / kMxBlock)};
+          .h_scales = offset(c.h_scales, slot * ceil_div(s.intermediate, kMxBlock))};
 }
 
 class Sm90Experts final : public cuda::DeviceExperts {

@@ -5,7 +5,11 @@
 namespace octet::sm90 {
 
 std::string sm90_refusal() {
-  return "Hopper's kernels are not built in this library (-DOCTET_SM90=ON and nvcc build them)";
+  // Of a library without CUDA the same reason as the other kernels'.
+  const std::string why = cuda::device_refusal(9, 0, true);
+  return !why.empty()
+             ? why
+             : "Hopper's kernels are not built in this library (-DOCTET_SM90=ON builds them)";
 }
 const cuda::DeviceExperts* sm90_experts() { return nullptr; }
 

@@ -177,6 +177,23 @@ TEST_F(BenchPeer, MisuseNamesTheWord) {
   EXPECT_NE(twice.err.find("--peer: found the name 'a' twice"), std::string::npos) << twice.err;
 }
 
+// Whether there is a device or not, and whatever asks for it.
+TEST_F(BenchPeer, AndQuietOnlyAreOfTheHost) {
+  for (const auto& device :
+       {std::vector<std::string>{"--backend", "cuda"}, {"--kernel", "experts_mxfp8_mxfp4_sm90"}}) {
+    for (const auto& [words, why] :
+         {std::pair{std::vector<std::string>{"--quiet-only"}, "--quiet-only: looks at the host"},
+          {{"--peer", "a=true"}, "--peer: runs on the host"}}) {
+      std::vector<std::string> all{"bench", "--shape", "flint", "--experts", "8", "--rows", "1"};
+      all.insert(all.end(), device.begin(), device.end());
+      all.insert(all.end(), words.begin(), words.end());
+      const Finished f = octet(all);
+      EXPECT_EQ(f.exit, 2);
+      EXPECT_NE(f.err.find(why), std::string::npos) << f.err;
+    }
+  }
+}
+
 // How busy the machine is nobody knows: it says so either way.
 TEST_F(BenchPeer, QuietOnlyCountsWhatItDrops) {
   const Finished f = octet({"bench", "--model", model_, "--layer", last_layer(model_), "--rows",

@@ -88,6 +88,11 @@ TEST(Process, ALimitOfItsMemoryIsASentence) {
   EXPECT_NE(f.err.find("256 experts and the read ceiling's buffer: needs "), std::string::npos)
       << f.err;
   EXPECT_EQ(f.err_lines(), 1) << f.err;
+  // On a device they take none of the host's memory, so what is said is about the device.
+  const Finished device = octet_in_shell(
+      "ulimit -v 3000000", {"bench", "--shape", "v4.1", "--activations", "mxfp8", "--kernel",
+                            "experts_mxfp8_mxfp4_sm90", "--rows", "1", "--repeats", "1"});
+  EXPECT_EQ(device.err.find("read ceiling's buffer"), std::string::npos) << device.err;
 }
 
 // Wherever the allocation fails that no check foresaw: from a process that cannot load its libraries to one that succeeds.

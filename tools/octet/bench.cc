@@ -89,26 +89,23 @@ Result<LayerSpec> spec_of_shape(const BenchFlags& flags) {
 }
 
 // Panels may be a sixteenth larger than the weights that they hold.
-Status check_layer_memory(const BenchFlags& flags, const LayerSpec& spec, int64_t weight_bytes) {
-  if (flags.layer_flags.backend == name_of(Backend::kCuda)) return {};  // the device's tells itself
-  return check_memory(count_text(spec.local_experts, "expert") + " and the read ceiling's buffer",
-                      weight_bytes + weight_bytes / 16 + ceiling_buffer_bytes());
+Status check_layer_memory(const checkpoint::LayerTensors& tensors) {
+  const int64_t bytes = tensors.weight_bytes();
+  return check_memory(
+      count_text(tensors.spec.local_experts, "expert") + " and the read ceiling's buffer",
+      bytes + bytes / 16 + ceiling_buffer_bytes());
 }
 
 Result<Subject> make_subject(const BenchFlags& flags) {
   Subject subject;
   if (!flags.shape.empty()) {
     OCTET_ASSIGN_OR_RETURN(const LayerSpec spec, spec_of_shape(flags));
-    OCTET_RETURN_IF_ERROR(check_layer_memory(
-        flags, spec, spec.local_experts * layouts::expert_weight_bytes(spec, 0)));
     subject.random.emplace(spec, flags.seed);
     return subject;
   }
   OCTET_ASSIGN_OR_RETURN(const checkpoint::LoadOptions load, load_options(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const checkpoint::Model model, checkpoint::Model::open(flags.model));
   OCTET_ASSIGN_OR_RETURN(subject.loaded, model.layer(*flags.layer, load));
-  OCTET_RETURN_IF_ERROR(
-      check_layer_memory(flags, subject.loaded.spec, subject.loaded.weight_bytes()));
   return subject;
 }
 
@@ -156,11 +153,26 @@ Status report(const Measured& measured, bool json) {
   return judge(measured);
 }
 
-Status bench_device(const BenchFlags& flags, const Subject& subject,
-                    const dispatch::LayerOptions& options, Executor& executor) {
+// What cannot be had of a layer on a CUDA device.
+Status check_device_flags(const BenchFlags& flags) {
   if (!flags.peers.empty()) return misuse("--peer: runs on the host, the layer on a CUDA device");
   if (flags.quiet_only)
     return misuse("--quiet-only: looks at the host, the layer is on a CUDA device");
+  return {};
+}
+bool asks_for_device(const dispatch::LayerOptions& options) {
+  if (options.backend == Backend::kCuda) return true;
+  const auto kernels = dispatch::kernels();
+  return std::any_of(kernels.begin(), kernels.end(), [&](const dispatch::Kernel& k) {
+    return k.name == options.kernel && dispatch::is_cuda(k.isa);
+  });
+}
+
+Status bench_device(const BenchFlags& flags, const Subject& subject,
+                    const dispatch::LayerOptions& options, Executor& executor) {
+  if (subject.tensors().packed)
+    OCTET_RETURN_IF_ERROR(
+        check_memory("taking the layer out of its panels", subject.tensors().weight_bytes()));
   std::optional<DeviceBench> bench;
   {
     ProgressBar bar("loading");
@@ -187,6 +199,7 @@ Status bench(const BenchFlags& flags) {
   OCTET_ASSIGN_OR_RETURN(const dispatch::LayerOptions options, layer_options(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const int threads, num_threads(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const std::vector<PeerFlag> wanted_peers, peer_flags(flags));
+  if (asks_for_device(options)) OCTET_RETURN_IF_ERROR(check_device_flags(flags));
   if (flags.quiet_only) OCTET_RETURN_IF_ERROR(QuietMeter::check_readable());
   OCTET_ASSIGN_OR_RETURN(const Subject subject, make_subject(flags));
   cpu::ThreadPool pool(threads);
@@ -194,6 +207,7 @@ Status bench(const BenchFlags& flags) {
       dispatch::select(dispatch::problem_of(subject.tensors(), options)).kernel;
   if (kernel != nullptr && dispatch::is_cuda(kernel->isa))
     return bench_device(flags, subject, options, pool);
+  if (kernel != nullptr) OCTET_RETURN_IF_ERROR(check_layer_memory(subject.tensors()));
   dispatch::Layer layer;
   {
     ProgressBar bar("loading");

@@ -23,15 +23,17 @@ constexpr int64_t kRandomBytes = int64_t{16} << 20;
 static_assert(kRandomBytes % cuda::kReadPiece == 0);
 
 // How many copies of a layer of E experts keep two uses of one three caches apart, whatever calls of up to `rows` read: in a copy
-// a call's experts come again after E / experts-of-a-call calls to it, and the calls between go to the others.
-int64_t copies_for(const LayerSpec& spec, int64_t expert_bytes, int64_t rows, int64_t cache_bytes) {
+// a call's experts come again after E / experts-of-a-call calls to it, and the calls between go to the others. With a copy for each call
+// of a replay no more are needed: the read ceiling is measured between replays.
+int64_t copies_for(const LayerSpec& spec, int64_t expert_bytes, int64_t rows, int64_t cache_bytes,
+                   int64_t most) {
   const int64_t experts = spec.local_experts, top_k = spec.router.top_k;
   int64_t copies = 1;
   for (int64_t read = top_k; read <= std::min(rows * top_k, experts); ++read) {
     const int64_t calls_apart = 1 + ceil_div(kCachesApart * cache_bytes, read * expert_bytes);
     copies = std::max(copies, ceil_div(calls_apart, experts / read));
   }
-  return copies;
+  return std::min(copies, most);
 }
 
 Result<double> idle_and_replay(cuda::DeviceGraph& graph) {
@@ -70,8 +72,8 @@ Result<DeviceBench> DeviceBench::make(const checkpoint::LayerTensors& tensors,
   DeviceBench bench(tensors, options);
   bench.executor_ = &executor;
   OCTET_ASSIGN_OR_RETURN(bench.device_, cuda::device_info());
-  const int64_t copies =
-      copies_for(tensors.spec, tensors.expert_bytes(), rows, bench.device_.last_cache_bytes);
+  const int64_t copies = copies_for(tensors.spec, tensors.expert_bytes(), rows,
+                                    bench.device_.last_cache_bytes, kCalls);
   for (int64_t i = 0; i < copies; ++i) {
     OCTET_ASSIGN_OR_RETURN(dispatch::Layer layer,
                            dispatch::Layer::load(tensors, layer_options, executor, progress));

@@ -74,7 +74,12 @@ QuietMeter::QuietMeter(std::vector<pid_t> own, std::string proc)
 
 Status QuietMeter::check_readable(const std::string& proc) {
   const std::string path = proc + "/self/schedstat";
-  const auto time = read_schedstat(path);
+  // A process that has just begun may not have been counted yet.
+  constexpr auto kMostWait = std::chrono::milliseconds(50);
+  const auto begin = std::chrono::steady_clock::now();
+  auto time = read_schedstat(path);
+  while (time && time->run_ns == 0 && std::chrono::steady_clock::now() - begin < kMostWait)
+    time = read_schedstat(path);
   if (!time) {
     return unsupported("--quiet-only: cannot read " + path +
                        ", want a Linux kernel that counts what tasks run and wait");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cpu/thread_pool.h"
+#include "dispatch/select.h"
 #include "layouts/panel.h"
 #include "memory.h"
 #include "progress_bar.h"
@@ -76,10 +77,16 @@ Result<LayerSession> LayerSession::open(const std::filesystem::path& model, int6
 }
 
 Status LayerSession::load() {
+  const dispatch::Kernel* const kernel =
+      dispatch::select(dispatch::problem_of(tensors_, options_)).kernel;
   const bool is_mapped = tensors_.packed && options_.memory.packed == dispatch::PackedUse::kMmap;
-  const bool is_on_host =
-      options_.backend != Backend::kReference && options_.backend != Backend::kCuda;
-  if (!is_mapped && !tensors_.experts.empty() && is_on_host) {
+  if (kernel == nullptr) {
+    // Layer::load has the reasons.
+  } else if (dispatch::is_cuda(kernel->isa)) {
+    if (tensors_.packed)
+      OCTET_RETURN_IF_ERROR(
+          check_memory("taking the layer out of its panels", tensors_.weight_bytes()));
+  } else if (kernel->isa != dispatch::Isa::kReference && !is_mapped && !tensors_.experts.empty()) {
     const layouts::PanelSizes sizes =
         tensors_.packed ? tensors_.packed->sizes : layouts::panel_sizes(tensors_.experts.front());
     const int64_t expert = sizes.expert_bytes();

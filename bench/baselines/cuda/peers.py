@@ -12,6 +12,7 @@ peers have no router. ratio: the median of the rounds' ratios, a peer's time ove
 import argparse
 import datetime
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -28,6 +29,7 @@ IDLE_S = 0.015
 CASES = ((1, 0), (2, 0), (4, 0), (6, 0), (8, 0), (6, 22))  # rows, and how many distinct experts; 0: as the router likes
 LIMIT = 10.0  # swiglu_limit of the checkpoint
 MOST_NMSE = 0.01
+PEERS = re.compile(r"marlin[1-9]\d*|humming-(best|tuner)")
 
 
 class Inputs:
@@ -144,6 +146,15 @@ def main() -> int:
     parser.add_argument("--git", default="", help="revision of the library")
     parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args()
+    for name in filter(None, args.peers.split(",")):
+        if not PEERS.fullmatch(name):
+            parser.error(f"--peers: found '{name}', want marlinN, humming-best or humming-tuner")
+    if args.rounds < 1:
+        parser.error(f"--rounds: found {args.rounds}, want at least 1")
+    if not args.read_gb_s > 0:
+        parser.error(f"--read-gb-s: found {args.read_gb_s}, want more than 0")
+    if not args.json.parent.is_dir():
+        parser.error(f"--json: found no folder {args.json.parent}")
 
     begin = time.monotonic()
 
