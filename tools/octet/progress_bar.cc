@@ -64,10 +64,11 @@ void BusyBar::draw_until_done() {
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, kQuiet, [this] { return done_; })) return;
   const int64_t turn = kWidth - kMark;
-  for (int64_t step = 0; !changed_.wait_for(lock, kEvery, [this] { return done_; }); ++step) {
+  for (int64_t step = 0;; ++step) {
     const int64_t at = turn - std::abs(step % (2 * turn) - turn);
     print_err("\r\x1b[K{} [{:.>{}}{:#>{}}{:.>{}}]  {:.0f} s", what_, "", at, "", kMark, "",
-              turn - at, std::chrono::duration<double>(kQuiet + (step + 1) * kEvery).count());
+              turn - at, std::chrono::duration<double>(kQuiet + step * kEvery).count());
+    if (changed_.wait_for(lock, kEvery, [this] { return done_; })) break;
   }
   clear_line();
 }
