@@ -148,16 +148,17 @@ struct SourcePoint {
   friend bool operator==(const SourcePoint&, const SourcePoint&) = default;
 };
 
+struct InlinedAt {
+  std::string function;  // label in .debug_str
+  uint64_t offset = 0;   // bytes behind it
+  SourcePoint at;
+  friend bool operator==(const InlinedAt&, const InlinedAt&) = default;
+};
+
 struct Location {  // .loc file line column, function_name label, inlined_at file line column
   Place place;
   SourcePoint at;
-  struct Inlined {
-    std::string function;  // label in .debug_str
-    uint64_t offset = 0;   // bytes behind it
-    SourcePoint at;
-    friend bool operator==(const Inlined&, const Inlined&) = default;
-  };
-  std::optional<Inlined> inlined;
+  std::optional<InlinedAt> inlined;
   friend bool operator==(const Location&, const Location&) = default;
 };
 
@@ -203,15 +204,16 @@ struct Function {
   friend bool operator==(const Function&, const Function&) = default;
 };
 
+struct FileStamp {
+  uint64_t time = 0, bytes = 0;
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
 struct File {  // .file 1 "path", timestamp, bytes
   Place place;
   uint64_t index = 0;
   std::string path;  // between its quotes, as written
-  struct Stamp {
-    uint64_t time = 0, bytes = 0;
-    friend bool operator==(const Stamp&, const Stamp&) = default;
-  };
-  std::optional<Stamp> stamp;
+  std::optional<FileStamp> stamp;
   friend bool operator==(const File&, const File&) = default;
 };
 
