@@ -18,7 +18,7 @@ std::string joined(const Nodes& nodes, Show show) {
 }
 
 std::string as_is(const std::string& text) { return text; }
-std::string quoted(const std::string& text) { return '"' + text + '"'; }
+std::string quoted(const std::string& text) { return fmt::format("\"{}\"", text); }
 std::string shown_offset(int64_t offset) { return offset == 0 ? "" : fmt::format("+{}", offset); }
 std::string shown_align(uint64_t bytes) {
   return bytes == 0 ? "" : fmt::format(" .align {}", bytes);
@@ -30,9 +30,10 @@ std::string shown_point(const SourcePoint& at) {
 std::string shown_initializer(const Initializer& node) {
   if (node.kind == Initializer::Kind::kNumber) return print_number(node.number);
   if (node.kind == Initializer::Kind::kList) {
-    return "{" + joined(node.items, shown_initializer) + "}";
+    return fmt::format("{{{}}}", joined(node.items, shown_initializer));
   }
-  const std::string symbol = node.is_generic ? "generic(" + node.symbol + ")" : node.symbol;
+  const std::string symbol =
+      node.is_generic ? fmt::format("generic({})", node.symbol) : node.symbol;
   const std::string address = symbol + shown_offset(node.offset);
   return node.mask == 0 ? address : fmt::format("0x{:X}({})", node.mask, address);
 }
@@ -52,15 +53,15 @@ std::string shown_declaration(const Declaration& node) {
     if (node.pointee->space) out += fmt::format(" .{}", space_name(*node.pointee->space));
     out += shown_align(node.pointee->align_bytes);
   }
-  out += " " + node.name;
+  out += fmt::format(" {}", node.name);
   if (node.count) out += fmt::format("<{}>", *node.count);
   for (const uint64_t dim : node.dims) out += dim == 0 ? "[]" : fmt::format("[{}]", dim);
-  if (node.initializer) out += " = " + shown_initializer(*node.initializer);
+  if (node.initializer) out += fmt::format(" = {}", shown_initializer(*node.initializer));
   return out;
 }
 
 std::string shown_parameters(const std::vector<Declaration>& nodes) {
-  return "(" + joined(nodes, shown_declaration) + ")";
+  return fmt::format("({})", joined(nodes, shown_declaration));
 }
 
 std::string shown_parts(const Operand& node) {
@@ -76,24 +77,25 @@ struct Printer {
 
   void operator()(const Instruction& node) { line(print(node)); }
   void operator()(const Label& node) { out += node.name + ":\n"; }
-  void operator()(const Declaration& node) { line(shown_declaration(node) + ";"); }
-  void operator()(const Pragma& node) { line(".pragma " + joined(node.strings, quoted) + ";"); }
+  void operator()(const Declaration& node) { line(shown_declaration(node) + ';'); }
+  void operator()(const Pragma& node) {
+    line(fmt::format(".pragma {};", joined(node.strings, quoted)));
+  }
   void operator()(const TargetList& node) {
     line(fmt::format("{}: .{}targets {};", node.name, node.is_calls ? "call" : "branch",
                      joined(node.targets, as_is)));
   }
   void operator()(const CallPrototype& node) {
-    const std::string results = node.results.empty() ? "" : shown_parameters(node.results) + " ";
+    const std::string results = node.results.empty() ? "" : shown_parameters(node.results) + ' ';
     line(fmt::format("{}: .callprototype {}_ {}{};", node.name, results,
                      shown_parameters(node.parameters), node.is_noreturn ? " .noreturn" : ""));
   }
   void operator()(const Location& node) {
-    std::string text = ".loc " + shown_point(node.at);
+    std::string text = fmt::format(".loc {}", shown_point(node.at));
     if (node.inlined) {
-      const uint64_t offset = node.inlined->offset;
-      text += ", function_name " + node.inlined->function;
-      if (offset != 0) text += fmt::format("+{}", offset);
-      text += ", inlined_at " + shown_point(node.inlined->at);
+      text += fmt::format(", function_name {}", node.inlined->function);
+      if (node.inlined->offset != 0) text += fmt::format("+{}", node.inlined->offset);
+      text += fmt::format(", inlined_at {}", shown_point(node.inlined->at));
     }
     line(text);
   }
@@ -106,8 +108,8 @@ struct Printer {
   }
   void operator()(const Function& node) {
     std::string head = shown_linkage(node.linkage) + (node.is_entry ? ".entry " : ".func ");
-    if (!node.results.empty()) head += shown_parameters(node.results) + " ";
-    line(head + node.name + " " + shown_parameters(node.parameters));
+    if (!node.results.empty()) head += fmt::format("{} ", shown_parameters(node.results));
+    line(fmt::format("{}{} {}", head, node.name, shown_parameters(node.parameters)));
     for (const Directive& directive : node.directives) {
       line(fmt::format(".{} {}", directive.name, fmt::join(directive.values, ", ")));
     }
@@ -119,7 +121,7 @@ struct Printer {
          (node.stamp ? fmt::format(", {}, {}", node.stamp->time, node.stamp->bytes) : ""));
   }
   void operator()(const Section& node) {
-    line(".section " + node.name + " {");
+    line(fmt::format(".section {} {{", node.name));
     for (const SectionLine& entry : node.lines) {
       line(entry.label.empty() ? fmt::format(".{} {}", type_name(entry.type),
                                              joined(entry.values, shown_section_value))
@@ -129,7 +131,8 @@ struct Printer {
   }
   static std::string shown_section_value(const SectionValue& node) {
     if (node.name.empty()) return print_number(node.number);
-    return node.name + (node.minus.empty() ? shown_offset(node.offset) : "-" + node.minus);
+    if (!node.minus.empty()) return fmt::format("{}-{}", node.name, node.minus);
+    return node.name + shown_offset(node.offset);
   }
 };
 
@@ -142,34 +145,34 @@ std::string print(const Operand& node) {
     case Operand::Kind::kNumber:
       return print_number(node.number);
     case Operand::Kind::kVector:
-      return "{" + shown_parts(node) + "}";
+      return fmt::format("{{{}}}", shown_parts(node));
     case Operand::Kind::kAddress:
-      return "[" + shown_parts(node) + "]";
+      return fmt::format("[{}]", shown_parts(node));
     case Operand::Kind::kList:
-      return "(" + shown_parts(node) + ")";
+      return fmt::format("({})", shown_parts(node));
     case Operand::Kind::kPair:
-      return print(node.parts[0]) + "|" + print(node.parts[1]);
+      return fmt::format("{}|{}", print(node.parts[0]), print(node.parts[1]));
     case Operand::Kind::kName:
       break;
   }
-  return (node.is_negated ? "!" : "") + node.name +
-         (node.component.empty() ? "" : "." + node.component) + shown_offset(node.offset);
+  return fmt::format("{}{}{}{}{}", node.is_negated ? "!" : "", node.name,
+                     node.component.empty() ? "" : ".", node.component, shown_offset(node.offset));
 }
 
 std::string print(const Instruction& node) {
   std::string out;
   if (node.guard) out += fmt::format("@{}{} ", node.guard->is_negated ? "!" : "", node.guard->name);
   out += node.opcode;
-  for (const std::string& modifier : node.modifiers) out += "." + modifier;
-  if (!node.operands.empty()) out += " ";
+  for (const std::string& modifier : node.modifiers) out += fmt::format(".{}", modifier);
+  if (!node.operands.empty()) out += ' ';
   out += joined(node.operands, [](const Operand& operand) { return print(operand); });
-  return out + ";";
+  return out + ';';
 }
 
 std::string print(const Module& module) {
   Printer printer;
   printer.line(fmt::format(".version {}.{}", module.version_major, module.version_minor));
-  printer.line(".target " + joined(module.targets, as_is));
+  printer.line(fmt::format(".target {}", joined(module.targets, as_is)));
   printer.line(fmt::format(".address_size {}", module.address_bits));
   for (const auto& item : module.items) std::visit(printer, item);
   return std::move(printer.out);

@@ -135,7 +135,7 @@ class Lexer {
 
 std::string Token::shown() const {
   if (kind == Kind::kEnd) return "the end of the text";
-  return "'" + octet::shown(text) + "'";
+  return fmt::format("'{}'", octet::shown(text));
 }
 
 Result<std::vector<Token>> lex(std::string_view source) {
