@@ -10,7 +10,7 @@ namespace octet::ptxsim::text {
 
 std::string print(const Module& module);
 // One line without its indentation, as a report or a trace shows it: "@!%p1 ld.param.u64 %rd1, [p+8];"
-std::string print(const Instruction& instruction);
-std::string print(const Operand& operand);
+std::string print(const Instruction& node);
+std::string print(const Operand& node);
 
 }  // namespace octet::ptxsim::text
