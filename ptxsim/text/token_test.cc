@@ -95,5 +95,11 @@ TEST(Lexer, RefusesWhatDoesNotEnd) {
   }
 }
 
+TEST(Lexer, RefusesATextTooLong) {
+  const char first = ' ';  // the only byte there is: the length alone is looked at
+  EXPECT_EQ(error_of({&first, kMostBytes + 1}),
+            "line 1, column 1: 268435457 bytes of text, want at most 268435456");
+}
+
 }  // namespace
 }  // namespace octet::ptxsim::text
