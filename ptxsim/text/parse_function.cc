@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels and device functions. PTX ISA 5.1.6, 7.1, 11.1 (.entry, .func), 11.4.
+// Kernels and device functions. PTX ISA 5.1.6, 7.1, 11.2 (.entry, .func), 11.4, 11.7, 11.8.
 #include <fmt/format.h>
 
 #include "ptxsim/text/parts.h"
