@@ -2,6 +2,7 @@
 # CUDA targets: every file for every architecture of OCTET_CUDA_ARCHITECTURES, all warnings are errors.
 #
 #   octet_cuda_library(NAME SOURCES ... DEPENDS ...)   one static library per folder, host code with octet_flags; part of octet_cuda_all
+#                                                      PTX ARCHITECTURE: octet_NAME_ptx is its kernels as PTX, which ptxsim's tests read
 #   octet_gpu_test(NAME SOURCES ... DEPENDS ...)       a test that needs a device: label needs_gpu
 # 80 and, with 90a, 90 also as PTX, which the driver compiles for devices that none of the others fits.
 list(TRANSFORM OCTET_CUDA_ARCHITECTURES APPEND "-real" OUTPUT_VARIABLE CMAKE_CUDA_ARCHITECTURES)
@@ -29,7 +30,7 @@ if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
 endif()
 
 function(octet_cuda_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "PTX" "SOURCES;DEPENDS" ${ARGN})
   add_library(octet_${name} STATIC ${arg_SOURCES})
   add_library(octet::${name} ALIAS octet_${name})
   target_compile_options(octet_${name} PRIVATE
@@ -39,6 +40,20 @@ function(octet_cuda_library name)
   target_include_directories(octet_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(octet_${name} PUBLIC ${arg_DEPENDS} octet_cudart)
   add_dependencies(octet_cuda_all octet_${name})
+  if(arg_PTX AND OCTET_TESTS)
+    octet_cuda_ptx(${name} ${arg_PTX} ${arg_SOURCES})
+  endif()
+endfunction()
+
+# With the lines' numbers, which -lineinfo puts there.
+function(octet_cuda_ptx name architecture)
+  list(FILTER ARGN INCLUDE REGEX "\\.cu$")
+  add_library(octet_${name}_ptx OBJECT ${ARGN})
+  set_target_properties(octet_${name}_ptx PROPERTIES CUDA_PTX_COMPILATION ON CUDA_ARCHITECTURES ${architecture}-virtual)
+  target_compile_options(octet_${name}_ptx PRIVATE ${OCTET_CUDA_FLAGS})
+  target_include_directories(octet_${name}_ptx PRIVATE $<TARGET_PROPERTY:octet_${name},INCLUDE_DIRECTORIES>)
+  add_dependencies(octet_cuda_all octet_${name}_ptx)
+  set_property(GLOBAL APPEND PROPERTY OCTET_PTX_LIBRARIES ${name})
 endfunction()
 
 function(octet_gpu_test name)

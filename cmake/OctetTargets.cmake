@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One helper per kind of target.
 #
-#   octet_library(NAME FOLDER_DEPS... )   one static library per folder of src/, namespace octet::NAME
+#   octet_library(NAME FOLDER_DEPS... )   one static library per folder of src/, namespace octet::NAME; BASE: below that folder instead
 #   octet_unit_tests(NAME)                the *_test.cc files beside the sources, one program per folder
 include(GNUInstallDirs)
 include(CheckCXXCompilerFlag)
@@ -9,7 +9,10 @@ include(OctetFlags)
 find_package(fmt REQUIRED)
 
 function(octet_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "" "BASE" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  if(NOT arg_BASE)
+    set(arg_BASE "${PROJECT_SOURCE_DIR}/src")
+  endif()
   file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
   if(NOT arg_SOURCES)
     file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/empty.cc" "")
@@ -17,10 +20,10 @@ function(octet_library name)
   endif()
   add_library(octet_${name} STATIC ${arg_SOURCES})
   add_library(octet::${name} ALIAS octet_${name})
-  target_include_directories(octet_${name} PUBLIC "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
+  target_include_directories(octet_${name} PUBLIC "${arg_BASE}" "${PROJECT_SOURCE_DIR}/include")
   target_link_libraries(octet_${name} PUBLIC ${arg_DEPENDS} PRIVATE octet_flags ${arg_PRIVATE})
   # Each header is compiled alone by the target all_verify_interface_header_sets.
-  target_sources(octet_${name} PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/src" FILES ${headers})
+  target_sources(octet_${name} PUBLIC FILE_SET HEADERS BASE_DIRS "${arg_BASE}" FILES ${headers})
   set_target_properties(octet_${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
   octet_unit_tests(${name})
 endfunction()

@@ -15,7 +15,7 @@ case $seconds in
 esac
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(safetensors config packed op)
+[ ${#targets[@]} -gt 0 ] || targets=(safetensors config packed op ptx)
 
 configure_clang
 cmake --build build/clang -j "$(nproc)" --target "${targets[@]/#/fuzz_}"

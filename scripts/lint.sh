@@ -12,5 +12,5 @@ need_packages $BUILD_PACKAGES $LINT_PACKAGES
 # Nothing is built: without precompiled headers clang-tidy needs the commands alone.
 cmake -S . -B build/lint -G Ninja -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14 \
   -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
-run-clang-tidy-14 -quiet -j "$(nproc)" -p build/lint "^$PWD/(src|tools)/.*${1:-}.*\.cc$" >build/lint/clang-tidy.log 2>&1 ||
+run-clang-tidy-14 -quiet -j "$(nproc)" -p build/lint "^$PWD/(src|ptxsim|tools)/.*${1:-}.*\.cc$" >build/lint/clang-tidy.log 2>&1 ||
   { grep -E 'error|warning:' build/lint/clang-tidy.log; exit 1; }

@@ -17,6 +17,7 @@
 #include "dispatch/operations.h"
 #include "fuzz_target.h"
 #include "op_input.h"
+#include "ptx_corpus.h"
 
 namespace {
 
@@ -350,12 +351,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   root = argv[1];
-  for (const char* target : {"safetensors", "config", "packed", "op"})
+  for (const char* target : {"safetensors", "config", "packed", "op", "ptx"})
     fs::remove_all(root / target);
   const Scratch scratch;
   safetensors_corpus();
   config_corpus(scratch);
   packed_corpus(scratch);
   op_corpus(scratch);
+  fuzz::ptx_corpus([](const char* name, const std::string& text) { put("ptx", name, text); });
   return 0;
 }
