@@ -35,6 +35,16 @@ uint32_t split_halves(uint32_t v) {
   return spread(low) | (spread(high) << 4);
 }
 
+// And back.
+uint32_t join_halves(uint32_t v) {
+  const auto gather = [](uint32_t x) {  // the low half of byte i to nibble i
+    x &= 0x0F0F0F0FU;
+    x = (x | (x >> 4)) & 0x00FF00FFU;
+    return (x | (x >> 8)) & 0xFFFFU;
+  };
+  return gather(v) | (gather(v >> 4) << 16);
+}
+
 // Lanes lane ... lane + count - 1 of a panel from rows row ... of `w`.
 void pack_lanes(const WeightView& w, int64_t row, int64_t count, int64_t lane, uint8_t* out) {
   const int64_t blocks = w.num_blocks();
@@ -69,13 +79,16 @@ UnpackedMatrix unpack(WeightFormat format, const PanelMatrix& from, int64_t rows
   for (int64_t row = 0; row < rows; ++row) {
     const uint8_t* panel = from.panels + row / from.rows_per_panel * from.panel_bytes;
     const int64_t lane = from.first_lane + row % from.rows_per_panel;
-    for (int64_t k = 0; k < width; ++k) {
-      const NibblePosition at = panel_code_position(format, from.num_blocks, lane, k);
-      const int code = (panel[at.byte] >> at.shift) & 15;
-      uint8_t& pair = m.codes[static_cast<size_t>((row * width + k) / 2)];
-      pair = static_cast<uint8_t>(pair | code << (k % 2 * 4));
-    }
+    uint8_t* codes = m.codes.data() + row * width / 2;
     for (int64_t b = 0; b < from.num_blocks; ++b) {
+      const uint8_t* line =
+          panel + panel_code_position(format, from.num_blocks, lane, b * scale_block(format)).byte;
+      for (int64_t i = 0; i < scale_block(format) / 8; ++i, codes += sizeof(uint32_t)) {
+        uint32_t v = 0;
+        std::memcpy(&v, line + 64 * i, sizeof v);
+        v = join_halves(v);
+        std::memcpy(codes, &v, sizeof v);
+      }
       m.scales[static_cast<size_t>(row * from.num_blocks + b)] =
           panel[panel_scale_position(format, lane, b)];
     }
