@@ -17,7 +17,8 @@
  *          A null pointer, where it is not said to be allowed, is OCTET_INVALID_ARGUMENT. No exception leaves the library.
  * Stored.  On success what the call says. On failure a handle's `*out` is NULL and nothing else is written.
  * Memory.  The caller frees handles with the call named beside their creation; NULL is ignored there. All other pointers are
- *          the caller's, and must live until the call returns, except where it says longer (octet_layer_bind).
+ *          the caller's, and must live until the call returns, except where it says longer (octet_layer_bind,
+ *          octet_layer_enqueue, octet_enqueue_rank_sum).
  * Threads. Every call may be made from any thread. Layers, models and results do not change after they are made; calls on
  *          one layer may overlap as long as each has its own workspace and outputs.
  * Growth.  Structs that begin with `struct_size` may get fields at their end, for which 0 means "as before". Initialise them
@@ -216,8 +217,8 @@ typedef struct octet_load_options {
   }
 
 /* Loads the layer with the model's own index `layer_index` (octet_model_layer_index) into the order in which its kernel reads
- * it; takes at most 1.05 times the bytes of the scale blocks that the slice touches (docs/formats.md). A packed file stays mapped and nothing is copied, unless the options
- * say so. `options` NULL: the defaults. *out: the layer, freed by octet_layer_free; the model may be closed before it. */
+ * it; takes at most 1.05 times the bytes of the scale blocks that the slice touches (docs/formats.md). A packed file stays mapped and nothing is
+ * copied, unless the options say so or the layer goes to a CUDA device. `options` NULL: the defaults. *out: the layer, freed by octet_layer_free; the model may be closed before it. */
 OCTET_API octet_status octet_layer_load(const octet_model* model, int64_t layer_index,
                                         const octet_load_options* options,
                                         const octet_executor* executor, octet_layer** out);
@@ -244,9 +245,9 @@ typedef struct octet_prepared_weights {
   }
 
 /* A layer over the caller's tensors, which are not copied: they must outlive the layer; between calls their values may change,
- * their addresses may not. With backend "cuda" they are copied to the current device, on the calling thread, by way of host memory (twice their
- * bytes while it lasts), and may be freed or changed afterwards; they may lie in device memory, from which they are read once. E is a multiple of 32 up to 384, H of 128; everything that operation `check_weights` refuses
- * is refused here with its sentence. mxfp8 activations. The layer has no gate: calls bring ids and weights.
+ * their addresses may not. With backend "cuda" they are copied to the current device, on the calling thread, by way of host memory (their bytes
+ * once more while it lasts, twice if they lie in device memory), and may be freed or changed afterwards; they may lie in device memory, from
+ * which they are read once. E is a multiple of 32 up to 384, H of 128; everything that operation `check_weights` refuses is refused here with its sentence. mxfp8 activations. The layer has no gate: calls bring ids and weights.
  * *out: the layer, freed by octet_layer_free. */
 OCTET_API octet_status octet_layer_bind(const octet_prepared_weights* weights, octet_layer** out);
 
@@ -354,12 +355,12 @@ OCTET_API octet_status octet_layer_run(const octet_layer* layer, const octet_cal
 OCTET_API octet_status octet_layer_device_workspace_bytes(const octet_layer* layer, int64_t tokens,
                                                           int64_t top_k, size_t* bytes);
 
-/* The call on `stream` (a cudaStream_t; NULL: the default stream), with the layer's device current. Every pointer of `call` and `workspace` are
+/* The call on `stream` (a cudaStream_t; NULL: the default stream), with the layer's device current. Every pointer of `call`, and `workspace`, is
  * device memory, the tensors 16-byte aligned, `workspace` 256-byte; they must live until the work is done, and a workspace
  * serves one stream. Give topk_ids with topk_weights, or logits where the router is dsv4; the gate's logits and logits_out are not
  * made here. Allocates nothing, waits for nothing, and may be captured into a graph. A row's bytes do not depend on the other rows; those of T > 8
  * are the bytes of its chunks of 8. Kernel experts_mxfp8_mxfp4_sm90 takes at most 8 ids a row.
- * Errors, before anything is enqueued: OCTET_UNSUPPORTED (not on a device, a router from logits, more than 2^24 ids),
+ * Errors, before anything is enqueued: OCTET_UNSUPPORTED (not on a device, logits for a router other than dsv4, more than 2^24 ids, more ids a row than the kernel takes),
  * OCTET_INVALID_ARGUMENT (also another device that is current); OCTET_DEVICE_ERROR (also one that an earlier kernel of the process left). */
 OCTET_API octet_status octet_layer_enqueue(const octet_layer* layer, const octet_call* call,
                                            void* workspace, size_t workspace_bytes, void* stream);
@@ -367,7 +368,7 @@ OCTET_API octet_status octet_layer_enqueue(const octet_layer* layer, const octet
 /* Tensor parallelism's last step on `stream`: the ranks' y, added in rank order in binary32 and rounded once (semantics 8), so that every rank has
  * the same bytes. `comm`: the caller's ncclComm_t. `partials`: BF16 [ranks, count], device memory, of which each rank has written its own
  * part (y of octet_layer_enqueue = partials + rank * count); the others' parts come through NCCL, which the process must have or find as
- * libnccl.so.2. count: T * H, a multiple of 8. y: BF16 [count], device memory, may be a part of partials. Both 16-byte aligned. All ranks call it
+ * libnccl.so.2. count: T * H, a multiple of 8. y: BF16 [count], device memory, may be a part of partials. Both 16-byte aligned; they and `comm` must live until the work is done. All ranks call it
  * alike; it may be captured into a graph.
  * Errors, before anything is enqueued: OCTET_INVALID_ARGUMENT (a pointer, the count), OCTET_UNSUPPORTED (no CUDA in this library, no NCCL);
  * OCTET_DEVICE_ERROR with NCCL's words. */

@@ -4,7 +4,7 @@
 //   x rows 0 ... T-1, k 64 r ... + 63 ──► record r:  4 matrices [16 bytes of k][R rows][16]   scales f32 [2 blocks of 32 k][R]
 //                                                    64 R bytes                               8 R bytes
 //
-// R is T rounded up to an even number, so records stay multiples of 16 bytes; a padding row's codes and scales are never looked at. K is
+// R is T (of h: the rows of its tile) rounded up to an even number, so records stay multiples of 16 bytes; a padding row's codes and scales are never looked at. K is
 // rounded up to 64 with zeros. A scale is 2^(code - 127): code 0 is the subnormal 2^-127, 255 is NaN.
 #pragma once
 

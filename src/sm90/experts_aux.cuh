@@ -36,7 +36,7 @@ __device__ __forceinline__ void copy_h(uint8_t* to, const uint8_t* from, int byt
   }
 }
 
-// Aux warp `warp`: every kAuxWarps-th visit, since one round trip a stage would be too slow.
+// Aux warp `warp`: every kAuxWarps-th visit (every one where h has one slot), so that as many round trips to L2 are under way.
 __device__ __forceinline__ void bring_h(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                         int warp, int lane) {
   const int step = min(ExpertsPlan::kAuxWarps, a.plan.h_slots);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies from global to shared memory of the experts' kernel, all by kLoader.
+// Bulk copies from global to shared memory of the experts' kernel, all by kLoader; h comes through kAux (experts_aux.cuh).
 #pragma once
 
 #include "cuda/async_copy.cuh"

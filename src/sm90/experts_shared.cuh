@@ -7,6 +7,7 @@
 // full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn], stage_end[g][turn] are which
 // empty[slot]       kMultiply    kLoader       the stage in this slot has been read, by four warps
 // record_full       kLoader      kMultiply, kAux   the routing record has landed
+// kTilesRead        both         kMultiply, kAux   tiles, limits, slots, slot_row are filled (a barrier of threads): the record's room is free for sums
 // x_full            kLoader      kMultiply     the activations have landed (kScheduler, too, before their room becomes slots)
 // visit[n]          kScheduler   kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
 // h_full[n]         kAux         kMultiply     that tile's h is in its slot (kScheduler, too, where a CTA has few units)

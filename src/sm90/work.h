@@ -48,7 +48,7 @@ struct Divisor {
   }
 };
 
-// The order of all work. One thread of a CTA looks tickets up, between busy warps, at some ten cycles an instruction.
+// The order of all work. A CTA's scheduler looks tickets up with all lanes of its warp, between busy warps, at some ten cycles an instruction.
 struct WorkOrder {
   int num_up, num_all, down_units, chunk;
   Divisor up_units, chunks;

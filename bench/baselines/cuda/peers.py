@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Octet's decode layer beside vLLM's Marlin layer and Humming's, on one CUDA device, in the same rounds. README.md beside this says how.
+"""Octet's decode layer beside vLLM's Marlin layer and Humming's, on one CUDA device, in the same rounds. ../README.md says how.
 
     peers.py --library liboctet.so --checkpoint DIR --site DIR --read-gb-s N --json OUT.json
 
