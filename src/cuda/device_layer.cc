@@ -65,12 +65,7 @@ Status check_aligned(const DeviceCall& c) {
            {"topk_weights_out", c.topk_weights, kWord},
            {"permuted", c.permuted, kWord},
            {"h", c.h, sizeof(Bf16)}}) {
-    const uintptr_t off = reinterpret_cast<uintptr_t>(at) % want;
-    if (off != 0) {
-      return invalid_argument(std::string(name) + ": " + std::to_string(off) +
-                              " bytes after a multiple of " + std::to_string(want) +
-                              ", want a multiple");
-    }
+    OCTET_RETURN_IF_ERROR(check_multiple(name, at, want));
   }
   return {};
 }

@@ -20,6 +20,15 @@ inline Status device_status(const std::string& what, cudaError_t error) {
   return {code, what + ": " + cudaGetErrorString(error)};
 }
 
+// Whether `at` is a multiple of `want`.
+inline Status check_multiple(const char* name, const void* at, uintptr_t want) {
+  const uintptr_t off = reinterpret_cast<uintptr_t>(at) % want;
+  if (off == 0) return {};
+  return invalid_argument(std::string(name) + ": " + std::to_string(off) +
+                          " bytes after a multiple of " + std::to_string(want) +
+                          ", want a multiple");
+}
+
 // Bytes on the current device, given back with the object.
 class DeviceMemory {
  public:

@@ -5,6 +5,7 @@
 
 #include "core/shape.h"
 #include "cuda/bf16_lanes.cuh"
+#include "cuda/device_memory.h"
 #include "cuda/launch.h"
 #include "cuda/nccl.h"
 #include "cuda/rank_sum.h"
@@ -52,12 +53,8 @@ Status reduce_over_ranks(const RankReduceArgs& args, void* stream_of_call) {
                                  {"y", args.y}}) {
     if (at == nullptr) return invalid_argument(std::string(name) + ": missing");
   }
-  for (const auto& [name, at] : {std::pair{"partials", args.partials}, {"y", args.y}}) {
-    const uintptr_t off = reinterpret_cast<uintptr_t>(at) % sizeof(uint4);
-    if (off != 0)
-      return invalid_argument(std::string(name) + ": " + std::to_string(off) +
-                              " bytes after a multiple of 16, want a multiple");
-  }
+  OCTET_RETURN_IF_ERROR(check_multiple("partials", args.partials, sizeof(uint4)));
+  OCTET_RETURN_IF_ERROR(check_multiple("y", args.y, sizeof(uint4)));
   OCTET_RETURN_IF_ERROR(check_count(args.count));
   const auto stream = static_cast<cudaStream_t>(stream_of_call);
   OCTET_ASSIGN_OR_RETURN(const Nccl* const n, nccl());

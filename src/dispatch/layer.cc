@@ -115,12 +115,6 @@ Status load_device(const checkpoint::LayerTensors& tensors, Problem problem, Exe
   }
 }
 
-// Whether a CUDA kernel is asked for: only then is memory looked at that may be a device's.
-bool may_be_cuda(const LayerOptions& options) {
-  const auto is_named = [&](const Kernel& k) { return k.name == options.kernel && is_cuda(k.isa); };
-  return options.backend == Backend::kCuda || std::ranges::any_of(kernels(), is_named);
-}
-
 // Host copies of tensors in device memory take their place.
 Status copy_from_devices(layouts::PreparedTensors& t, std::vector<Tensor>& copies) {
   for (TensorView* view : {&t.w13, &t.w13_scale, &t.w2, &t.w2_scale, &t.clamp}) {
@@ -143,6 +137,11 @@ Problem problem_in(WeightOrder order, const LayerSpec& spec, const LayerOptions&
 }
 
 }  // namespace
+
+bool asks_for_cuda(const LayerOptions& options) {
+  const auto is_named = [&](const Kernel& k) { return k.name == options.kernel && is_cuda(k.isa); };
+  return options.backend == Backend::kCuda || std::ranges::any_of(kernels(), is_named);
+}
 
 Problem problem_of(const checkpoint::LayerTensors& tensors, const LayerOptions& options) {
   const WeightOrder order = tensors.packed ? WeightOrder::kPacked : WeightOrder::kCheckpoint;
@@ -180,7 +179,8 @@ Result<Layer> Layer::load(const checkpoint::LayerTensors& tensors, const LayerOp
 Result<Layer> Layer::bind(const PreparedBinding& binding, const LayerOptions& options) {
   layouts::PreparedTensors t = binding.tensors;
   std::vector<Tensor> copies;
-  if (may_be_cuda(options)) OCTET_RETURN_IF_ERROR(copy_from_devices(t, copies));
+  // Only then is memory looked at that may be a device's.
+  if (asks_for_cuda(options)) OCTET_RETURN_IF_ERROR(copy_from_devices(t, copies));
   OCTET_RETURN_IF_ERROR(layouts::check_weights(t, binding.top_k, binding.intermediate));
   auto impl = std::make_shared<Impl>();
   impl->spec = spec_of(binding);

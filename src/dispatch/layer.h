@@ -36,6 +36,8 @@ struct LayerOptions {
       {};  // of panels of the layer's own; another than the default is refused without such
 };
 
+// Whether a CUDA kernel is asked for, by its name or by the backend.
+bool asks_for_cuda(const LayerOptions& options);
 // What load() asks the table of kernels.
 Problem problem_of(const checkpoint::LayerTensors& tensors, const LayerOptions& options);
 

@@ -160,19 +160,10 @@ Status check_device_flags(const BenchFlags& flags) {
     return misuse("--quiet-only: looks at the host, the layer is on a CUDA device");
   return {};
 }
-bool asks_for_device(const dispatch::LayerOptions& options) {
-  if (options.backend == Backend::kCuda) return true;
-  const auto kernels = dispatch::kernels();
-  return std::any_of(kernels.begin(), kernels.end(), [&](const dispatch::Kernel& k) {
-    return k.name == options.kernel && dispatch::is_cuda(k.isa);
-  });
-}
 
 Status bench_device(const BenchFlags& flags, const Subject& subject,
                     const dispatch::LayerOptions& options, Executor& executor) {
-  if (subject.tensors().packed)
-    OCTET_RETURN_IF_ERROR(
-        check_memory("taking the layer out of its panels", subject.tensors().weight_bytes()));
+  OCTET_RETURN_IF_ERROR(check_memory_of_device_load(subject.tensors()));
   std::optional<DeviceBench> bench;
   {
     ProgressBar bar("loading");
@@ -199,7 +190,7 @@ Status bench(const BenchFlags& flags) {
   OCTET_ASSIGN_OR_RETURN(const dispatch::LayerOptions options, layer_options(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const int threads, num_threads(flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const std::vector<PeerFlag> wanted_peers, peer_flags(flags));
-  if (asks_for_device(options)) OCTET_RETURN_IF_ERROR(check_device_flags(flags));
+  if (dispatch::asks_for_cuda(options)) OCTET_RETURN_IF_ERROR(check_device_flags(flags));
   if (flags.quiet_only) OCTET_RETURN_IF_ERROR(QuietMeter::check_readable());
   OCTET_ASSIGN_OR_RETURN(const Subject subject, make_subject(flags));
   cpu::ThreadPool pool(threads);

@@ -83,9 +83,7 @@ Status LayerSession::load() {
   if (kernel == nullptr) {
     // Layer::load has the reasons.
   } else if (dispatch::is_cuda(kernel->isa)) {
-    if (tensors_.packed)
-      OCTET_RETURN_IF_ERROR(
-          check_memory("taking the layer out of its panels", tensors_.weight_bytes()));
+    OCTET_RETURN_IF_ERROR(check_memory_of_device_load(tensors_));
   } else if (kernel->isa != dispatch::Isa::kReference && !is_mapped && !tensors_.experts.empty()) {
     const layouts::PanelSizes sizes =
         tensors_.packed ? tensors_.packed->sizes : layouts::panel_sizes(tensors_.experts.front());

@@ -61,4 +61,9 @@ Status check_memory(std::string_view what, int64_t bytes) {
                             human_bytes(bytes), human_bytes(found))};
 }
 
+Status check_memory_of_device_load(const checkpoint::LayerTensors& tensors) {
+  if (!tensors.packed) return {};
+  return check_memory("taking the layer out of its panels", tensors.weight_bytes());
+}
+
 }  // namespace octet::tools
