@@ -19,7 +19,7 @@
 #include "graph_time.cuh"
 #include "octet/octet.h"
 #include "routing/record.h"
-#include "sm90/front_mxfp8.h"
+#include "sm90/experts_mxfp8.h"
 
 namespace octet::sm90 {
 namespace {
@@ -99,14 +99,15 @@ class Layer {
   char* workspace_ = nullptr;
 };
 
-// Arguments of the two launches for a layer of that size; its weights are zeros.
-FrontMxfp8Args launches(const octet_layer_info& info) {
+// Arguments of the launch for a layer of that size; its weights are zeros.
+ExpertsArgs launch_args(const octet_layer_info& info) {
   const int64_t slots = kTokens * info.top_k;
   layouts::ExpertWeights e;
   e.gate = e.up = {.rows = info.intermediate, .cols = info.hidden};
   e.down = {.rows = info.hidden, .cols = info.intermediate};
-  FrontMxfp8Args f;
-  cuda::ExpertGemmArgs& a = f.experts.gemm;
+  ExpertsArgs all;
+  ExpertsFront& f = all.front;
+  cuda::ExpertGemmArgs& a = all.gemm;
   a.weights.sizes = layouts::stream_sizes(e);
   a.weights.data = on_device<uint8_t>(info.experts * a.weights.sizes.expert_bytes());
   a.weights.order = layouts::StreamOrder::kE4m3;
@@ -118,7 +119,6 @@ FrontMxfp8Args launches(const octet_layer_info& info) {
   a.activations = Activations::kMxfp8;
   a.workspace_bytes = experts_workspace(a).bytes;
   a.workspace = on_device<uint8_t>(a.workspace_bytes);
-  a.rows = on_device<Bf16>(slots * info.hidden);
   a.slot_row = on_device<int32_t>(slots);
   f.permuted = on_device<int32_t>(slots);
   f.record = on_device<int32_t>(
@@ -133,10 +133,10 @@ FrontMxfp8Args launches(const octet_layer_info& info) {
   f.topk.bias = on_device<float>(info.experts);
   f.topk.topk_ids = on_device<int32_t>(slots);
   f.topk.topk_weights = on_device<float>(slots);
-  f.experts.topk_weights = f.topk.topk_weights;
-  f.experts.y = on_device<Bf16>(kTokens * info.hidden);
+  all.topk_weights = f.topk.topk_weights;
+  all.y = on_device<Bf16>(kTokens * info.hidden);
   check(prepare_experts());
-  return f;
+  return all;
 }
 
 struct Nothing {};
@@ -160,14 +160,12 @@ int run(const char* path, const char* date) {
   time_calls("empty<<<>>>", "a kernel that does nothing", false,
              [](cudaStream_t s) { empty<<<1, 1, 0, s>>>(Nothing{}); });
   if (device.major == 9 && device.minor == 0) {
-    const FrontMxfp8Args f = launches(layer.info);
+    const ExpertsArgs all = launch_args(layer.info);
     const int ctas = experts_ctas();
-    time_calls("launch_front_mxfp8", "front_mxfp8", false,
-               [&](cudaStream_t s) { check(launch_front_mxfp8(f, s)); });
-    time_calls("launch_front_mxfp8, launch_experts", "front_mxfp8, experts_mxfp8_mxfp4_sm90", false,
+    time_calls("check_experts, launch_experts", "experts_mxfp8_mxfp4_sm90", false,
                [&](cudaStream_t s) {
-                 check(launch_front_mxfp8(f, s));
-                 check(launch_experts(f.experts, ctas, s));
+                 check(check_experts(all));
+                 check(launch_experts(all, ctas, s));
                });
   }
   std::printf("\n  ]\n}\n");

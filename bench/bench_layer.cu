@@ -3,8 +3,8 @@
 //
 //   bench_layer [DATE]    prints a report: JSON with "what": "layer"
 //
-//   ready    make_ready alone              front   front_mxfp8 alone
-//   experts  make_ready and the experts    layer   front_mxfp8 and the experts
+//   ready    make_ready alone
+//   experts  make_ready and the experts    layer   the experts with the front in their launch
 //
 // Timed: replays of a graph of 48 layers in a row, each with its own routing, the weights of 4 layers (7.2 GB) in turn, so that nothing of
 // them is in L2; programmatic edges between all kernels. After 15 ms of idling before each replay (the clock is at its highest then), and
@@ -24,7 +24,6 @@
 #include "read_ceiling.cuh"
 #include "routing/record.h"
 #include "sm90/experts_mxfp8.h"
-#include "sm90/front_mxfp8.h"
 
 namespace octet::sm90 {
 namespace {
@@ -122,7 +121,6 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
   ExpertsArgs experts_of[kLaunches];
   auto* const codes = on_device<uint8_t>(c.rows * kHidden);
   auto* const scales = on_device<uint8_t>(c.rows * kHidden / kMxBlock);
-  auto* const rows = on_device<Bf16>(slots * kHidden);
   auto* const slot_row = on_device<int32_t>(slots);
   uint8_t* workspace = nullptr;
   double experts = 0;
@@ -158,7 +156,6 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
     a.workspace_bytes = experts_workspace(a).bytes;
     if (workspace == nullptr) workspace = on_device<uint8_t>(a.workspace_bytes);
     a.workspace = workspace;
-    a.rows = rows;
     a.slot_row = slot_row;
     all.topk_weights = f.topk.topk_weights;
     all.y = y_;
@@ -174,12 +171,11 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
     const char* name;
     std::function<void(int, cudaStream_t)> launch;
   };
-  const auto front_of = [&](int i) {
-    return FrontMxfp8Args{.x = x_,
-                          .topk = front[i].topk,
-                          .permuted = front[i].permuted,
-                          .record = front[i].record,
-                          .experts = experts_of[i]};
+  const auto layer_of = [&](int i) {
+    ExpertsArgs all = experts_of[i];
+    all.front = {
+        .x = x_, .topk = front[i].topk, .permuted = front[i].permuted, .record = front[i].record};
+    return all;
   };
   const Variant variants[] = {
       {"ready", [&](int i, cudaStream_t s) { check(launch_make_ready(experts_of[i], s)); }},
@@ -188,11 +184,11 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
          check(launch_make_ready(experts_of[i], s));
          check(launch_experts(experts_of[i], ctas_, s));
        }},
-      {"front", [&](int i, cudaStream_t s) { check(launch_front_mxfp8(front_of(i), s)); }},
       {"layer",
        [&](int i, cudaStream_t s) {
-         check(launch_front_mxfp8(front_of(i), s));
-         check(launch_experts(experts_of[i], ctas_, s));
+         const ExpertsArgs all = layer_of(i);
+         check(check_experts(all));
+         check(launch_experts(all, ctas_, s));
        }},
   };
   const double floor_us = experts * static_cast<double>(sizes_.expert_bytes()) / read_gb_s / 1e3;

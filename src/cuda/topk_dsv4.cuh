@@ -170,9 +170,9 @@ struct TopkShared {
   dsv4::ChoiceShared choice[kTopkRows];
 };
 
-// Rows first ... first + kTopkRows - 1 of those that there are, by kTopkThreads threads; kKeys * 32 experts at least. Writes their
+// Rows first ... first + kTopkRows - 1 of those that there are, by a block's first kTopkThreads threads; kKeys * 32 experts at least. Writes their
 // ids and weights. Lane j < k of warp r returns the id of row first + r and slot j, others -1. `meanwhile()` is called while the
-// logits come; the block has met at a barrier since then.
+// logits come; they have met at a barrier since then.
 template <int kKeys, class Meanwhile>
 __device__ __forceinline__ int topk_block(const TopkArgs& a, int64_t first, TopkShared& shared,
                                           const Meanwhile& meanwhile) {
@@ -213,7 +213,7 @@ __device__ __forceinline__ int topk_block(const TopkArgs& a, int64_t first, Topk
       shared.keys[row][expert] = expert < experts ? dsv4::key_of(__fadd_rn(w[i], bias[turn])) : 0U;
     }
   }
-  __syncthreads();
+  meet(kTopkThreads);
   if (warp >= rows) return -1;
   const auto top_k = static_cast<int>(a.router.top_k);
   const int id = dsv4::choose<kKeys>(shared.keys[warp], top_k, shared.choice[warp]);

@@ -9,12 +9,13 @@
 
 namespace octet::sm90 {
 
-// All lanes: the record, and the activations in pieces, CTAs beginning with different ones, since the same lines for all CTAs come one
+// Of a launch without a front. All lanes: the record, and the activations in pieces, CTAs beginning with different ones, since the same lines for all CTAs come one
 // after the other. For the same reason copies and not loads: those of 16 warps of all CTAs took thousands of cycles.
 __device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Shared& s,
                                                   const Rings& rings, int lane) {
   constexpr int kPieces = 16;
   const uint64_t policy = ptx::evict_normal();
+  const uint8_t* const x = a.halves + ExpertsWorkspace::kXAt;  // make_ready begins at half 0
   const int bytes = a.plan.x_bytes(), piece = (bytes / kPieces + 127) / 128 * 128;
   if (lane == 0) {
     const auto record_bytes = static_cast<uint32_t>(routing::record_words(a.most_tiles) * 4);
@@ -25,11 +26,11 @@ __device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Sh
   __syncwarp();
   const int at = (lane + static_cast<int>(blockIdx.x)) % kPieces * piece;
   if (lane >= kPieces || at >= bytes) return;
-  ptx::bulk_copy(rings.base + rings.x_at + at, a.x + at,
+  ptx::bulk_copy(rings.base + rings.x_at + at, x + at,
                  static_cast<uint32_t>(min(piece, bytes - at)), s.x_full, policy);
 }
 
-// All lanes of kLoader: record and activations, then the copies as they are scheduled, one by one as their slots become free.
+// All lanes of kLoader: record and activations where there is no front, then the copies as they are scheduled, one by one as their slots become free.
 // Once for nothing before, too.
 __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
                                      int lane) {
@@ -37,7 +38,7 @@ __device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, cons
 #pragma unroll 1
   for (int step = -1;; ++step) {
     const bool is_warm_up = step < 0;
-    if (step == 0) {
+    if (step == 0 && a.front.x == nullptr) {
       cuda::wait_for_previous();
       load_record_and_x(a, s, rings, lane);
       __syncwarp();

@@ -9,7 +9,6 @@
 #include "sm90/experts_shared.cuh"
 #include "sm90/hidden_mxfp8.cuh"
 #include "sm90/ptx/relaxed.cuh"
-#include "sm90/ptx/warp_exchange.cuh"
 #include "sm90/stage.cuh"
 
 namespace octet::sm90 {
@@ -91,7 +90,7 @@ __device__ __forceinline__ void finish_up(const ExpertsKernelArgs& a, Shared& s,
         cuda::swiglu(up[i], gate[i], s.limits[d.tile], a.alpha, a.beta);
   if (!comes_last(s.blocks_in[d.buffer], 4, lane)) return;
   store_hidden(a, reinterpret_cast<const float*>(buffer), tile,
-               a.h + int64_t{d.tile} * a.plan.h_tile_bytes(), d.unit, lane);
+               s.h + int64_t{d.tile} * a.plan.h_tile_bytes(), d.unit, lane);
 }
 
 // Sums of a unit that has come to its end, 16 columns a warp, to the rows of its tile.
@@ -118,7 +117,7 @@ __device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Sha
                  second = cuda::transpose_8x8(pair(v[2], v[3]));
   const int row = lane / 4;
   if (row >= d.rows) return;
-  ptx::store_relaxed(a.rows + int64_t{s.slots[d.tile * 8 + row]} * a.hidden + column + lane % 4 * 4,
+  ptx::store_relaxed(s.rows + int64_t{s.slots[d.tile * 8 + row]} * a.hidden + column + lane % 4 * 4,
                      make_uint2(first, second));
 }
 
@@ -187,8 +186,6 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
     }
     clear();
   }
-  __syncwarp();
-  if (lane == 0) ptx::arrive(s.rows_done);
 }
 
 }  // namespace octet::sm90

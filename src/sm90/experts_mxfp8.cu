@@ -4,8 +4,10 @@
 
 #include "cuda/launch.h"
 #include "routing/record.h"
+#include "routing/topk.h"
 #include "sm90/experts_mxfp8.h"
 #include "sm90/experts_plan.h"
+#include "sm90/launch_word.cuh"
 #include "sm90/make_ready.cuh"
 
 namespace octet::sm90 {
@@ -17,7 +19,10 @@ struct MakeReadyArgs {
   const uint8_t *x_quant, *x_scale;
   uint8_t* x;
   int tokens, hidden, padded;  // padded: H in whole records
-  HandOver hand_over;
+  uint8_t* hand_over;          // h and rows
+  int64_t hand_over_bytes;
+  uint64_t* word;
+  uint64_t at_rest;
 };
 
 __global__ __launch_bounds__(kThreads) void make_ready_kernel(
@@ -37,7 +42,18 @@ __global__ __launch_bounds__(kThreads) void make_ready_kernel(
     }
     store_record(a.x, rows, row, k, codes, scale);
   }
-  clear_hand_over(a.hand_over, first, kAll);
+  clear_hand_over(a.hand_over, a.hand_over_bytes, first, kAll);
+  if (first == 0) *a.word = a.at_rest;
+}
+
+// A launch counts its tickets in 16 bits, of which each CTA takes one too many.
+constexpr int64_t kMostTickets = LaunchWord::kMostTickets - kMostCtas;
+int64_t most_tickets(const cuda::ExpertGemmArgs& args) {
+  const WorkOrder order(
+      static_cast<int>(routing::max_ctas(args.tokens, args.top_k, args.weights.experts)),
+      stage_shape(args.weights.sizes.w13).units(), stage_shape(args.weights.sizes.w2).units(),
+      ExpertsPlan::kChunk);
+  return order.num_all;
 }
 
 Status want(const std::string& what, int64_t found, const std::string& wanted) {
@@ -56,20 +72,31 @@ ExpertsWorkspace experts_workspace(const cuda::ExpertGemmArgs& args) {
   w.h_at = ExpertsWorkspace::kXAt + round_up(records(args.weights.sizes.w13), kAlign);
   w.h_bytes = records(args.weights.sizes.w2) *
               routing::max_ctas(args.tokens, args.top_k, args.weights.experts);
-  w.bytes = w.h_at + round_up(w.h_bytes, kAlign);
+  w.rows_at = w.h_at + round_up(w.h_bytes, kAlign);
+  w.half_bytes = w.rows_at + round_up(args.tokens * args.top_k * args.hidden * 2, kAlign);
+  w.bytes = ExpertsWorkspace::kHalvesAt + 2 * w.half_bytes;
   return w;
 }
 
-HandOver hand_over_of(const ExpertsArgs& args) {
-  const cuda::ExpertGemmArgs& g = args.gemm;
-  auto* const workspace = static_cast<uint8_t*>(g.workspace);
-  const ExpertsWorkspace at = experts_workspace(g);
-  return {.tickets = reinterpret_cast<uint32_t*>(workspace + ExpertsWorkspace::kTicketsAt),
-          .h = workspace + at.h_at,
-          .rows = args.y == nullptr ? nullptr : reinterpret_cast<uint8_t*>(g.rows),
-          .h_bytes = at.h_bytes,
-          .rows_bytes = g.tokens * g.top_k * g.hidden * 2};
+namespace {
+
+Status check_front(const ExpertsArgs& all) {
+  const cuda::ExpertGemmArgs& g = all.gemm;
+  const TopkArgs& topk = all.front.topk;
+  OCTET_RETURN_IF_ERROR(routing::check_topk(topk));
+  if (topk.router.kind != RouterKind::kDsv4)
+    return unsupported("router " + std::string(name_of(topk.router.kind)) +
+                       " on a CUDA device, want dsv4");
+  if (topk.router.top_k != g.top_k)
+    return want("k", topk.router.top_k, "that of the experts, " + std::to_string(g.top_k));
+  if (topk.tokens != g.tokens)
+    return want("T", topk.tokens, "that of the experts, " + std::to_string(g.tokens));
+  if (reinterpret_cast<uintptr_t>(all.front.x) % 16 != 0)
+    return unsupported("x: address not a multiple of 16");
+  return {};
 }
+
+}  // namespace
 
 Status check_experts(const ExpertsArgs& all) {
   const cuda::ExpertGemmArgs& args = all.gemm;
@@ -93,7 +120,9 @@ Status check_experts(const ExpertsArgs& all) {
     return want("workspace bytes", args.workspace_bytes, "at least " + std::to_string(bytes));
   if (const int shared = experts_shared_bytes(args); shared > kMostSharedBytes)
     return want("shared memory of a CTA", shared, "at most " + std::to_string(kMostSharedBytes));
-  return {};
+  if (const int64_t tickets = most_tickets(args); tickets > kMostTickets)
+    return want("units of work", tickets, "at most " + std::to_string(kMostTickets));
+  return all.front.x != nullptr ? check_front(all) : Status{};
 }
 
 int experts_ctas() {
@@ -106,14 +135,19 @@ int experts_ctas() {
 Status launch_make_ready(const ExpertsArgs& args, cudaStream_t stream) {
   const cuda::ExpertGemmArgs& g = args.gemm;
   auto* const workspace = static_cast<uint8_t*>(g.workspace);
+  const ExpertsWorkspace at = experts_workspace(g);
+  uint8_t* const half = workspace + ExpertsWorkspace::kHalvesAt;
   const MakeReadyArgs a{
       .x_quant = g.x_quant,
       .x_scale = g.x_scale,
-      .x = workspace + ExpertsWorkspace::kXAt,
+      .x = half + ExpertsWorkspace::kXAt,
       .tokens = static_cast<int>(g.tokens),
       .hidden = static_cast<int>(g.hidden),
       .padded = ActivationRecord::count(static_cast<int>(g.hidden)) * ActivationRecord::kWidth,
-      .hand_over = hand_over_of(args)};
+      .hand_over = half + at.h_at,
+      .hand_over_bytes = at.half_bytes - at.h_at,
+      .word = reinterpret_cast<uint64_t*>(workspace + ExpertsWorkspace::kWordAt),
+      .at_rest = LaunchWord::at_rest(at.half_bytes, 0)};
   return cuda::launch("make_ready", make_ready_kernel, dim3(kBlocks), kThreads, a, stream);
 }
 

@@ -5,27 +5,41 @@
 
 #include <cuda_runtime_api.h>
 
+#include "core/op_args.h"
 #include "cuda/expert_gemm.h"
 #include "octet/status.hpp"
 
 namespace octet::sm90 {
 
+// What comes before the experts, in the same launch: top-k, the routing record, MXFP8 quantisation of x. semantics.md sections 3 to 5; ids,
+// weights, permuted and record are cuda::launch_front()'s bytes.
+struct ExpertsFront {
+  const Bf16* x = nullptr;  // [T, H], 16-byte aligned; null: launch_make_ready() has been before
+  TopkArgs topk{};          // router dsv4, T and k of the experts; check_topk(topk) is ok
+  int64_t first_expert = 0;
+  int32_t *permuted = nullptr, *record = nullptr;  // those of gemm
+};
+
 struct ExpertsArgs {
   cuda::ExpertGemmArgs gemm;  // T 1 ... 8
-  // finalize, section 8, in the same launch; y null: rows and slot_row are all that is wanted. With y, rows of slots that are not local
-  // hold 0xFFFF. 16-byte aligned.
+  // finalize, section 8, in the same launch; y null: gemm.rows and slot_row are all that is wanted. With y, rows stay in the workspace,
+  // and gemm.rows is not written. 16-byte aligned.
   const float* topk_weights = nullptr;  // [T, k]
   const Bf16* shared = nullptr;         // [T, H] or null
   float scale = 1.0F;
   Bf16* y = nullptr;  // [T, H]
+  ExpertsFront front = {};
 };
 
-// What lies in gemm.workspace; offsets and sizes in bytes.
+// What lies in gemm.workspace, of any content before the first launch; offsets and sizes in bytes. A launch uses one half and leaves the
+// other clear for the next one (launch_word.cuh).
 struct ExpertsWorkspace {
-  static constexpr int64_t kTicketsAt = 0, kXAt = 256;
-  int64_t h_at;     // activation records of every tile's h
-  int64_t h_bytes;  // all of them
-  int64_t bytes;    // all of it
+  static constexpr int64_t kWordAt = 0, kHalvesAt = 256;
+  // In a half: activation records of x, those of every tile's h, rows [T k, H].
+  static constexpr int64_t kXAt = 0;
+  int64_t h_at, h_bytes, rows_at;
+  int64_t half_bytes;
+  int64_t bytes;  // all of it
 };
 ExpertsWorkspace experts_workspace(const cuda::ExpertGemmArgs& args);
 
@@ -42,7 +56,7 @@ Status prepare_experts();
 // Both enqueue on `stream`: allocate nothing, synchronise nothing, safe inside graph capture; begin before the kernel ahead of them has
 // ended. check_experts(args) is ok. A stream owns workspace, rows and slot_row. Errors: kDeviceError from the launch.
 //
-// x_quant and x_scale to the workspace's records; workspace and rows ready for launch_experts(), whatever they held.
+// x_quant and x_scale to the workspace's records, and the workspace ready for launch_experts() without a front, whatever it held.
 Status launch_make_ready(const ExpertsArgs& args, cudaStream_t stream);
 Status launch_experts(const ExpertsArgs& args, int ctas, cudaStream_t stream);
 

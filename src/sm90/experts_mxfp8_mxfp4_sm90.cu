@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // experts_mxfp8_mxfp4_sm90: the routed experts of a decode step in one launch.
 //
-//   x records (activation_record.h) ─────┐  kLoader ──► ring of stages ──► kMultiply ──► h records ─┐
+//   logits, x ──► front (experts_front.cuh) ─┐
+//   or: x records (activation_record.h) ─┐  │
+//   record, permuted (cuda/route.cuh) ───┴──┤  kLoader ──► ring of stages ──► kMultiply ──► h records ─┐
 //   record, permuted (cuda/route.cuh) ───┤     ▲                              │    ▲                │ by value, through L2
 //   weights (layouts/stream_fp4.h) ──────┘  kScheduler ◄── tickets            │    └──── kAux ◄─────┘
 //                                                                             └──► rows [T k, H] bf16 ──► kAux ──► y [T, H] bf16
 //
 // Shapes, alignment, errors: experts_mxfp8.h. Order of work and sums: work.h. Rounding: stage.cuh (products), cuda/swiglu.cuh, hidden_mxfp8.cuh, one to bf16 a
 // row. Truth: reference::layer. Hand-over: experts_shared.cuh. Why it cannot hang, what was tried: docs/kernels/gemm_mxfp8.md.
+#include <string>
 
 #include "sm90/experts_aux.cuh"
+#include "sm90/experts_finalize.cuh"
 #include "sm90/experts_load.cuh"
 #include "sm90/experts_multiply.cuh"
 #include "sm90/experts_mxfp8.h"
@@ -20,30 +24,61 @@ namespace {
 
 constexpr const char* kName = "experts_mxfp8_mxfp4_sm90";
 
-// By the compute and the aux threads; thread 8 t + j of the first two warps has slot j of token t.
+// By kMultiply: what others need of the routing record; thread 8 t + j of the first two warps has slot j of token t.
 __device__ __forceinline__ void read_routing(const ExpertsKernelArgs& a, Shared& s,
                                              const int32_t* record, int thread) {
+  read_tiles(s.tiles, record, a.most_tiles, thread, ExpertsPlan::kComputeThreads);
+  if (thread == 0) s.num_tiles = record[1];
+  if (thread >= kMostTokens * 8) return;
   const int token = thread / 8, j = thread % 8, slot = token * a.top_k + j;
   const bool is_slot = token < a.tokens && j < a.top_k;
   const int row = is_slot ? __ldcg(a.permuted + slot) : -1;
-  ptx::wait(s.record_full, 0);
-  if (thread < ExpertsPlan::kComputeThreads) {
-    read_tiles(s.tiles, record, a.most_tiles, thread, ExpertsPlan::kComputeThreads);
+  // An id that a token has twice has one row, in its first slot.
+  const uint32_t same = __match_any_sync(cuda::kWholeWarp, is_slot ? row : -2 - thread) &
+                        0xFFU << (thread % cuda::kWarp / 8 * 8);
+  const int first = slot - j + (__ffs(static_cast<int>(same)) - 1) % 8;
+  if (row >= 0 && first == slot) s.slots[row] = static_cast<uint8_t>(slot);
+  if (is_slot) s.slot_row[slot] = static_cast<int8_t>(row < 0 ? -1 : first);
+  if (is_slot && a.y != nullptr) s.weights[slot] = __ldg(a.topk_weights + slot);
+}
+
+// By kMultiply: who is routed where, and x. The choice once for nothing before the wait: code that a launch meets for the first time comes
+// slowly.
+__device__ __forceinline__ void begin(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
+                                      int thread) {
+  const bool has_front = a.front.x != nullptr;
+  auto& masks = *reinterpret_cast<RouteMasks*>(rings.parts);
+  int expert = -1;
+  if (has_front) {
+    auto& shared = *reinterpret_cast<FrontShared*>(rings.base);
+#pragma unroll 1
+    for (int step = -1; step < 1; ++step) {
+      if (step == 0) cuda::wait_for_previous();
+      expert = choose(a, s, shared, masks, thread, step < 0);
+      ptx::fence_shared_for_async();  // copies of weights follow where the front was
+      cuda::meet(ExpertsPlan::kComputeThreads, kFront);
+      make_tiles(s, masks, thread);
+    }
   } else {
-    for (int i = thread - ExpertsPlan::kComputeThreads; i < a.most_tiles;
-         i += ExpertsPlan::kAuxWarps * cuda::kWarp)
-      s.limits[i] = a.limit != nullptr ? __ldg(a.limit + record[4 + i]) : Swiglu{}.limit;
+    cuda::meet(ExpertsPlan::kThreads, kBegun);
+    cuda::wait_for_previous();
+    ptx::wait(s.record_full, 0);
+    read_routing(a, s, rings.record(), thread);
   }
-  if (thread < kMostTokens * 8) {
-    // An id that a token has twice has one row, in its first slot.
-    const uint32_t same = __match_any_sync(cuda::kWholeWarp, is_slot ? row : -2 - thread) &
-                          0xFFU << (thread % cuda::kWarp / 8 * 8);
-    const int first = slot - j + (__ffs(static_cast<int>(same)) - 1) % 8;
-    if (row >= 0 && first == slot) s.slots[row] = static_cast<uint8_t>(slot);
-    if (is_slot) s.slot_row[slot] = static_cast<int8_t>(row < 0 ? -1 : first);
-    if (is_slot && blockIdx.x == 0) a.slot_row[slot] = row < 0 ? -1 : first;
+  cuda::meet(ExpertsPlan::kThreads - cuda::kWarp, kTilesRead);
+  if (thread < s.num_tiles)
+    s.limits[thread] =
+        a.limit != nullptr ? __ldg(a.limit + s.tiles[thread].expert) : Swiglu{}.limit;
+  if (has_front) {
+    place_slots(a, s, masks, expert, thread);
+    bring_x(a, s, rings, thread);
+  } else {
+    ptx::wait(s.x_full, 0);
   }
-  ptx::sync_threads(kTilesRead, ExpertsPlan::kThreads - ExpertsPlan::kBringingThreads);
+  cuda::meet(ExpertsPlan::kComputeThreads, kFront);
+  if (blockIdx.x != 0) return;
+  if (thread < a.tokens * a.top_k) a.slot_row[thread] = s.slot_row[thread];
+  if (has_front) keep_choice(a, s, thread);
 }
 
 template <int kPairs, bool kOneLeaf, bool kAnyScale>
@@ -55,7 +90,12 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
   const int thread = static_cast<int>(threadIdx.x), warp = thread / cuda::kWarp,
             lane = thread % cuda::kWarp;
   init_shared(s, thread);
-  __syncthreads();
+  // Who has a front to do needs no barrier of those before kTilesRead.
+  if (warp < ExpertsPlan::kComputeWarps) {
+    if (a.front.x != nullptr) cuda::arrive(ExpertsPlan::kThreads, kBegun);
+  } else {
+    cuda::meet(ExpertsPlan::kThreads, kBegun);
+  }
   if (warp == ExpertsPlan::kSchedulerWarp) {
     schedule(a, s, rings, lane);
     return;
@@ -64,19 +104,18 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
     load(a, s, rings, lane);
     return;
   }
-  cuda::wait_for_previous();
-  const bool multiplies = warp < ExpertsPlan::kComputeWarps;
-  read_routing(a, s, rings.record(), multiplies ? thread : thread - ExpertsPlan::kBringingThreads);
-  if (multiplies) {
-    ptx::wait(s.x_full, 0);
+  if (warp < ExpertsPlan::kComputeWarps) {
+    begin(a, s, rings, thread);
     multiply<kPairs, kOneLeaf, kAnyScale>(a, s, rings, warp, lane);
-    return;
+  } else {
+    cuda::wait_for_previous();
+    const int aux = warp - ExpertsPlan::kLoaderWarp - 1;
+    prepare(a, s, aux, lane);
+    cuda::meet(ExpertsPlan::kThreads - cuda::kWarp, kTilesRead);
+    bring_h(a, s, rings, aux, lane);
   }
-  const int aux = warp - ExpertsPlan::kLoaderWarp - 1;
-  bring_h(a, s, rings, aux, lane);
-  if (a.y == nullptr) return;
-  ptx::wait(s.rows_done, 0);
-  finalize(a, s, aux * cuda::kWarp + lane);
+  if (static_cast<int>(blockIdx.x) < finalizers(a))
+    finalize(a, s, warp < ExpertsPlan::kComputeWarps ? thread : thread - 2 * cuda::kWarp);
 }
 
 using Kernel = void (*)(ExpertsKernelArgs);
@@ -106,22 +145,28 @@ int experts_shared_bytes(const cuda::ExpertGemmArgs& args) {
 }
 
 Status prepare_experts() {
-  for (const Variant& v : kVariants) {
-    if (Status s = cuda::allow_shared_bytes(kName, v.kernel, kMostDynamicBytes); !s.ok()) return s;
-  }
-  if (Status s =
-          cuda::allow_shared_bytes(kName, experts_kernel<0, false, false>, kMostDynamicBytes);
-      !s.ok())
-    return s;
-  return cuda::allow_shared_bytes(kName, experts_kernel<0, false, true>, kMostDynamicBytes);
+  const auto allow = [](Kernel kernel) {
+    return cuda::allow_shared_bytes(kName, kernel, kMostDynamicBytes);
+  };
+  for (const Variant& v : kVariants) OCTET_RETURN_IF_ERROR(allow(v.kernel));
+  OCTET_RETURN_IF_ERROR(allow(experts_kernel<0, false, false>));
+  return allow(experts_kernel<0, false, true>);
 }
 
 Status launch_experts(const ExpertsArgs& args, int ctas, cudaStream_t stream) {
+  if (ctas < 1 || ctas > kMostCtas)
+    return unsupported("CTAs " + std::to_string(ctas) + ", want 1 to " + std::to_string(kMostCtas));
   const cuda::ExpertGemmArgs& g = args.gemm;
   const ExpertsWorkspace at = experts_workspace(g);
   auto* const workspace = static_cast<uint8_t*>(g.workspace);
   const ExpertsKernelArgs a{
       .plan = experts_plan(g, kMostDynamicBytes),
+      .front = {.x = args.front.x,
+                .topk = args.front.topk,
+                .first_expert = args.front.first_expert,
+                .experts = g.weights.experts,
+                .permuted = args.front.permuted,
+                .record = args.front.record},
       .alpha = g.alpha,
       .beta = g.beta,
       .weights = g.weights.data,
@@ -137,10 +182,12 @@ Status launch_experts(const ExpertsArgs& args, int ctas, cudaStream_t stream) {
       .top_k = static_cast<int>(g.top_k),
       .hidden = static_cast<int>(g.hidden),
       .most_tiles = static_cast<int>(routing::max_ctas(g.tokens, g.top_k, g.weights.experts)),
-      .x = workspace + ExpertsWorkspace::kXAt,
-      .h = workspace + at.h_at,
-      .tickets = reinterpret_cast<uint32_t*>(workspace + ExpertsWorkspace::kTicketsAt),
-      .rows = g.rows,
+      .word = reinterpret_cast<uint64_t*>(workspace + ExpertsWorkspace::kWordAt),
+      .halves = workspace + ExpertsWorkspace::kHalvesAt,
+      .half_bytes = at.half_bytes,
+      .h_at = at.h_at,
+      .rows_at = at.rows_at,
+      .rows = args.y == nullptr ? g.rows : nullptr,
       .slot_row = g.slot_row,
       .topk_weights = args.topk_weights,
       .shared = args.shared,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What CTAs of the experts' kernel need to know of shape and rows, and how they divide their shared memory.
 //
-//   slots     stages of weights on their way or being read: kSlots, and more for second matrices, where the activations were: a CTA
-//             needs these no more, since its first matrices come first
+//   slots     stages of weights on their way or being read; before them, the front's
 //   buffers   sums of units that are being finished. A warp that finishes a unit has not released its next stage, so the others are at most
 //             kSlots + 3 leaves beyond that unit; unit n + buffers begins further on.
 //   h slots   h of the tiles whose second matrices are being read or come next
@@ -17,7 +16,7 @@ namespace octet::sm90 {
 // Shared memory that a CTA may have.
 constexpr int kMostSharedBytes = 232448;
 
-constexpr int kMostTokens = 8, kMostTopK = 8;
+constexpr int kMostTokens = 8, kMostTopK = 8, kMostCtas = 1024;
 constexpr int kMostTiles = kMostTokens * kMostTopK;
 
 // The first or the second matrices, as the kernel walks through them.
@@ -47,12 +46,11 @@ inline StageShape stage_shape(const layouts::StreamMatrix& m) {
 }
 
 struct ExpertsPlan {
-  static constexpr int kWarpgroups = 4, kSlots = 6, kMostSlots = 8;
+  static constexpr int kWarpgroups = 4, kSlots = 6;
   static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 2;
   static constexpr int kSchedulerWarp = kComputeWarps, kLoaderWarp = kSchedulerWarp + 1;
-  static constexpr int kBringingThreads = 2 * 32;  // of these two
   static constexpr int kComputeThreads = kComputeWarps * 32;
-  static constexpr int kThreads = kComputeThreads + kBringingThreads + kAuxWarps * 32;
+  static constexpr int kThreads = kComputeThreads + 2 * 32 + kAuxWarps * 32;
   static constexpr int kMostBuffers = kSlots + 4;
   static constexpr int kMostHSlots = 6;
   // Units of w2 that are handed out at a time: one for each warpgroup, since a ticket costs its CTA as much time as two stages.
@@ -79,14 +77,14 @@ struct ExpertsPlan {
   OCTET_BOTH static int with_slack(int bytes) {
     return (bytes + static_cast<int>(ActivationRecord::kSlackBytes) + 127) / 128 * 128;
   }
-  // Slots for stages of the second matrices.
-  OCTET_BOTH int down_slots() const {
-    const int more = with_slack(x_bytes()) / w2.stage_bytes();
-    return kSlots + (more < kMostSlots - kSlots ? more : kMostSlots - kSlots);
+  // Stages; the front (experts_front.cuh) is done with its part when the first of them comes.
+  static constexpr int kFrontBytes = 38400;
+  OCTET_BOTH int ring_bytes() const {
+    return kSlots * slot_bytes() < kFrontBytes ? kFrontBytes : kSlots * slot_bytes();
   }
   OCTET_BOTH int parts_bytes() const { return buffers * parts * 128 * 16; }
   OCTET_BOTH int dynamic_bytes() const {
-    return kSlots * slot_bytes() + with_slack(x_bytes()) + parts_bytes() +
+    return ring_bytes() + with_slack(x_bytes()) + parts_bytes() +
            h_slots * with_slack(h_tile_bytes());
   }
 };

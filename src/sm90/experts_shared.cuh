@@ -6,28 +6,42 @@
 // taken             kLoader      kScheduler    of these only the last kAhead have not begun
 // full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn], stage_end[g][turn] are which
 // empty[slot]       kMultiply    kLoader       the stage in this slot has been read, by four warps
-// record_full       kLoader      kMultiply, kAux   the routing record has landed
-// kTilesRead        both         kMultiply, kAux   tiles, limits, slots, slot_row are filled (a barrier of threads): the record's room is free for sums
-// x_full            kLoader      kMultiply     the activations have landed (kScheduler, too, before their room becomes slots)
+// record_full       kLoader      kMultiply     without a front: the routing record has landed
+// kFront            kMultiply    kMultiply     of the front's steps (a barrier of threads)
+// kTilesRead        kMultiply, kScheduler   all but kLoader   tiles, limits, slots, slot_row, permuted, weights, half are filled (a barrier of threads): the room
+//                                              of the record is free for sums, that of the front for stages
+// x_full            kLoader      kMultiply     without a front: the activations have landed
 // visit[n]          kScheduler   kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
 // h_full[n]         kAux         kMultiply     that tile's h is in its slot (kScheduler, too, where a CTA has few units)
 // h_empty[slot]     kMultiply    kAux          and has been read: four warps for each of a chunk's units, which share kHReaders
-// rows_done         kMultiply    kAux          this CTA's rows have been stored: the others' are near
 // parts_in          kMultiply    -             how many warpgroups have left their sums of a unit: the last one goes on with it
 // blocks_in         kMultiply    -             how many warps have left their eight columns of h: the last one quantises
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
+#include "core/op_args.h"
 #include "cuda/warp.cuh"
+#include "sm90/experts_mxfp8.h"
 #include "sm90/experts_plan.h"
+#include "sm90/launch_word.cuh"
 #include "sm90/ptx/mbarrier.cuh"
 #include "sm90/tiles.cuh"
 
 namespace octet::sm90 {
 
+// The front's part, x null: none.
+struct FrontKernelArgs {
+  const Bf16* x;
+  TopkArgs topk;
+  int64_t first_expert, experts;
+  int32_t *permuted, *record;
+};
+
 struct ExpertsKernelArgs {
   ExpertsPlan plan;
+  FrontKernelArgs front;
   float alpha, beta;
   const uint8_t* weights;
   int64_t expert_bytes, w2_offset;
@@ -35,13 +49,13 @@ struct ExpertsKernelArgs {
   const Bf16 *gate_bias, *up_bias, *down_bias;  // [E, I], [E, I], [E, H] or null
   const int32_t *record, *permuted;
   int tokens, top_k, hidden, most_tiles;  // most_tiles: that the record has room for
-  const uint8_t* x;
-  uint8_t* h;                 // [tiles][plan.h_tile_bytes()]
-  uint32_t* tickets;          // the next one
-  Bf16* rows;                 // [T k, H]
-  int32_t* slot_row;          // [T, k]
-  const float* topk_weights;  // [T, k]
-  const Bf16* shared;         // [T, H] or null
+  uint64_t* word;                         // launch_word.cuh
+  uint8_t* halves;
+  int64_t half_bytes, h_at, rows_at;  // h [tiles][plan.h_tile_bytes()], rows [T k, H]
+  Bf16* rows;                         // [T k, H]; null: those of the half
+  int32_t* slot_row;                  // [T, k]
+  const float* topk_weights;          // [T, k]
+  const Bf16* shared;                 // [T, H] or null
   float scale;
   Bf16* y;  // [T, H]; null: rows are all that is wanted
 };
@@ -79,16 +93,23 @@ struct Shared {
   static constexpr int kTogether = 8;  // copies that are scheduled at a time
   static constexpr int kAhead = 2;     // of them are not yet begun when the next ones are scheduled
   // Of a warpgroup: as many stages as can be in slots, scheduled, or about to be.
-  static constexpr int kTurns = 18;
-  static_assert(kTurns >= ExpertsPlan::kMostSlots + kAhead + kTogether);
+  static constexpr int kTurns = 16;
+  static_assert(kTurns >= ExpertsPlan::kSlots + kAhead + kTogether);
   // Visits n and n + kVisits are never under way together: there are more than stages. So a parity tells them apart.
   static constexpr int kVisits = kTurns + 1 + ExpertsPlan::kAuxWarps;
   static constexpr int kHReaders = 12;  // a multiple of every number of units in a chunk
+  // Barriers, one behind the other: those of one arrival, and of more.
   uint64_t full[ExpertsPlan::kWarpgroups][kTurns];
-  uint64_t empty[ExpertsPlan::kMostSlots];
-  uint64_t scheduled, taken, record_full, x_full, rows_done;
-  uint64_t h_empty[ExpertsPlan::kMostHSlots];
   uint64_t visit[kVisits], h_full[kVisits];
+  uint64_t scheduled, taken, record_full, x_full;
+  uint64_t empty[ExpertsPlan::kSlots];
+  uint64_t h_empty[ExpertsPlan::kMostHSlots];
+  static constexpr int kEmptyAt = ExpertsPlan::kWarpgroups * kTurns + 2 * kVisits + 4,
+                       kHEmptyAt = kEmptyAt + ExpertsPlan::kSlots,
+                       kBarriers = kHEmptyAt + ExpertsPlan::kMostHSlots;
+  uint8_t *half, *h;  // this launch's
+  LaunchWord word;
+  Bf16* rows;
   Stage stage[ExpertsPlan::kWarpgroups][kTurns];
   StageEnd stage_end[ExpertsPlan::kWarpgroups][kTurns];
   Copy copies[kTogether];
@@ -97,16 +118,20 @@ struct Shared {
   uint32_t parts_in[ExpertsPlan::kMostBuffers][4], blocks_in[ExpertsPlan::kMostBuffers];
   Tile tiles[kMostTiles];
   float limits[kMostTiles];
-  int32_t experts[kMostTiles];    // the scheduler's
-  uint8_t rows[kMostTiles];       // the scheduler's: of a tile
-  uint8_t slots[kMostTiles * 8];  // padded row to its first slot
-  int8_t slot_row[kMostTiles];    // slot to its row's first slot, or -1
+  int32_t num_tiles;
+  int32_t permuted[kMostTiles], ids[kMostTiles];  // of slots
+  float weights[kMostTiles];                      // of slots
+  uint8_t slots[kMostTiles * 8];                  // padded row to its first slot
+  int8_t slot_row[kMostTiles];                    // slot to its row's first slot, or -1
 };
+
+static_assert(offsetof(Shared, empty) == sizeof(uint64_t) * Shared::kEmptyAt &&
+              offsetof(Shared, h_empty) == sizeof(uint64_t) * Shared::kHEmptyAt);
 
 // Dynamic shared memory, taken apart.
 struct Rings {
-  uint8_t* base;  // [kSlots][slot_bytes()]: stages
-  uint32_t x_at;  // records of all of H; then room for stages of second matrices
+  uint8_t* base;  // [kSlots][slot_bytes()]: stages; before them, the front's
+  uint32_t x_at;  // records of all of H
   uint32_t h_at;  // [h_slots][h_tile_bytes() and slack]
   // [buffers][parts][4 warps][32 lanes]; behind h, where products read further than there is
   float4* parts;
@@ -114,14 +139,12 @@ struct Rings {
   __device__ __forceinline__ int32_t* record() const { return reinterpret_cast<int32_t*>(parts); }
   __device__ Rings(uint8_t* at, const ExpertsPlan& p)
       : base(at),
-        x_at(static_cast<uint32_t>(ExpertsPlan::kSlots * p.slot_bytes())),
+        x_at(static_cast<uint32_t>(p.ring_bytes())),
         h_at(x_at + static_cast<uint32_t>(ExpertsPlan::with_slack(p.x_bytes()))),
         parts(reinterpret_cast<float4*>(base + h_at +
                                         p.h_slots * ExpertsPlan::with_slack(p.h_tile_bytes()))) {}
   __device__ __forceinline__ uint32_t slot_at(const ExpertsPlan& p, int n) const {
-    return n < ExpertsPlan::kSlots
-               ? static_cast<uint32_t>(n * p.slot_bytes())
-               : x_at + static_cast<uint32_t>((n - ExpertsPlan::kSlots) * p.w2.stage_bytes());
+    return static_cast<uint32_t>(n * p.slot_bytes());
   }
   __device__ __forceinline__ uint32_t h_slot_at(const ExpertsPlan& p, int n) const {
     return h_at + static_cast<uint32_t>(n * ExpertsPlan::with_slack(p.h_tile_bytes()));
@@ -140,26 +163,21 @@ struct Turn {
   }
 };
 
-enum Barrier : int { kTilesRead = 1 };  // of threads
+enum Barrier : int { kFront = 1, kTilesRead = 2, kBegun = 3, kHalfKnown = 4 };
+constexpr int kEntered =
+    (1 + ExpertsPlan::kAuxWarps) * cuda::kWarp;  // of threads; cuda::meet() has the first
 
 // All threads, before any may touch a barrier: each warp some, since a warp's lanes initialise one after the other.
 __device__ __forceinline__ void init_shared(Shared& s, int thread) {
-  const int warp = thread / cuda::kWarp, lane = thread % cuda::kWarp;
   constexpr int kWarps = ExpertsPlan::kThreads / cuda::kWarp;
-  const auto init = [&](uint64_t* barriers, int count, uint32_t arrivals, int first_warp) {
-    const int i = (warp + kWarps - first_warp) % kWarps + lane * kWarps;
-    if (i < count) ptx::init_barrier(barriers[i], arrivals);
-  };
-  init(&s.full[0][0], ExpertsPlan::kWarpgroups * Shared::kTurns, 1, 0);
-  init(s.visit, Shared::kVisits, 1, 0);
-  init(s.h_full, Shared::kVisits, 1, 0);
-  init(s.empty, ExpertsPlan::kMostSlots, 4, 0);
-  init(s.h_empty, ExpertsPlan::kMostHSlots, 4 * Shared::kHReaders, 8);
-  init(&s.scheduled, 1, 1, 14);
-  init(&s.taken, 1, 1, 15);
-  init(&s.record_full, 1, 1, 16);
-  init(&s.x_full, 1, 1, 17);
-  init(&s.rows_done, 1, ExpertsPlan::kComputeWarps, 18);
+  const int i =
+      thread % cuda::kWarp * kWarps + thread / cuda::kWarp;  // neighbours in different warps
+  if (i < Shared::kBarriers) {
+    uint32_t arrivals = 1;
+    if (i >= Shared::kEmptyAt) arrivals = 4;
+    if (i >= Shared::kHEmptyAt) arrivals = 4 * Shared::kHReaders;
+    ptx::init_barrier((&s.full[0][0])[i], arrivals);
+  }
   if (thread < ExpertsPlan::kMostBuffers) {
     s.blocks_in[thread] = 0;
     for (uint32_t& parts : s.parts_in[thread]) parts = 0;

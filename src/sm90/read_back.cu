@@ -8,6 +8,7 @@
 #include "cuda/launch.h"
 #include "routing/record.h"
 #include "sm90/activation_record.h"
+#include "sm90/launch_word.cuh"
 #include "sm90/read_back.h"
 
 namespace octet::sm90 {
@@ -16,8 +17,9 @@ namespace {
 constexpr int kThreads = 256;
 
 struct Args {
-  const uint8_t* h;
-  int64_t tile_bytes;  // of h
+  const uint64_t* word;
+  const uint8_t* h;                // half 0's
+  int64_t half_bytes, tile_bytes;  // of h
   const int32_t *record, *padded_row, *slot_row;
   int intermediate, most_tiles;
   uint8_t *h_values, *h_scales;
@@ -42,7 +44,8 @@ __global__ __launch_bounds__(kThreads) void read_back_kernel(const __grid_consta
   const int padded = a.padded_row[slot], tile = padded / 8, of_tile = padded % 8;
   const routing::RecordView view(a.record, a.most_tiles);
   const int rows = ActivationRecord::padded_rows(view.limit[tile] - tile * 8);
-  const uint8_t* const from = a.h + tile * a.tile_bytes;
+  const uint8_t* const from =
+      a.h + LaunchWord{*a.word}.last_half() * a.half_bytes + tile * a.tile_bytes;
   const int64_t first = int64_t{slot} * a.intermediate;
   for (int k = thread; k < a.intermediate; k += kThreads) {
     if (a.h_values != nullptr)
@@ -61,7 +64,10 @@ Status launch_read_back(const ReadBackArgs& args, cudaStream_t stream) {
   const cuda::ExpertGemmArgs& g = args.experts->gemm;
   const ExpertsWorkspace at = experts_workspace(g);
   const int64_t tiles = routing::max_ctas(g.tokens, g.top_k, g.weights.experts);
-  const Args a{.h = static_cast<const uint8_t*>(g.workspace) + at.h_at,
+  const auto* const workspace = static_cast<const uint8_t*>(g.workspace);
+  const Args a{.word = reinterpret_cast<const uint64_t*>(workspace + ExpertsWorkspace::kWordAt),
+               .h = workspace + ExpertsWorkspace::kHalvesAt + at.h_at,
+               .half_bytes = at.half_bytes,
                .tile_bytes = at.h_bytes / tiles,
                .record = g.record,
                .padded_row = g.permuted,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call of a layer on Hopper's kernels: for each chunk of 8 rows
 //
-//   logits                        ──► front_mxfp8 ────────────────────────────────┐
+//   logits                        ────────────────────────────────────────────────┐
 //   ids, or x_quant is wanted too ──► (topk,) mxfp8_quantize, route, make_ready ──┴─► experts ─► (read_back, finalize)
 #include "sm90/sm90_experts.h"
 
@@ -12,7 +12,6 @@
 #include "cuda/device_routing.h"
 #include "sm90/experts_mxfp8.h"
 #include "sm90/experts_plan.h"
-#include "sm90/front_mxfp8.h"
 #include "sm90/read_back.h"
 
 namespace octet::sm90 {
@@ -82,7 +81,6 @@ class Sm90Experts final : public cuda::DeviceExperts {
   struct Pieces {  // of a chunk
     cuda::RoutingPieces routing;
     int32_t* slot_row;             // [T, k]
-    Bf16* rows;                    // [T k, H]
     std::byte* experts;            // experts_workspace
     int64_t experts_bytes, bytes;  // of those, of all
   };
@@ -127,7 +125,6 @@ Sm90Experts::Pieces Sm90Experts::pieces(const LayerOnDevice& layer, int64_t toke
   Pieces p{};
   p.routing = cuda::routing_pieces(layer, tokens, top_k, c);
   p.slot_row = c.take<int32_t>(tokens * top_k);
-  p.rows = c.take<Bf16>(tokens * top_k * layer.spec.hidden);
   p.experts_bytes = experts_workspace(gemm_args(layer.spec, layer.weights, tokens, top_k)).bytes;
   p.experts = c.take<std::byte>(p.experts_bytes);
   p.bytes = c.bytes();
@@ -148,7 +145,7 @@ Status Sm90Experts::enqueue_chunk(const LayerOnDevice& layer, const DeviceCall& 
   g.permuted = p.routing.padded;
   g.workspace = p.experts;
   g.workspace_bytes = p.experts_bytes;
-  g.rows = call.rows != nullptr ? call.rows : p.rows;
+  g.rows = call.rows;
   g.slot_row = p.slot_row;
   // A caller's rows keep what they have where no slot names them, so y is added up by a launch of its own.
   const bool is_fused = call.y != nullptr && call.rows == nullptr;
@@ -158,13 +155,12 @@ Status Sm90Experts::enqueue_chunk(const LayerOnDevice& layer, const DeviceCall& 
     args.y = call.y;
   }
   if (call.ids.data == nullptr && call.x_quant == nullptr && call.x_scale == nullptr) {
-    OCTET_RETURN_IF_ERROR(launch_front_mxfp8({.x = call.x,
-                                              .topk = cuda::topk_args(layer, call, p.routing),
-                                              .first_expert = layer.spec.first_expert,
-                                              .permuted = p.routing.padded,
-                                              .record = p.routing.record,
-                                              .experts = args},
-                                             stream));
+    args.front = {.x = call.x,
+                  .topk = cuda::topk_args(layer, call, p.routing),
+                  .first_expert = layer.spec.first_expert,
+                  .permuted = p.routing.padded,
+                  .record = p.routing.record};
+    OCTET_RETURN_IF_ERROR(check_experts(args));
   } else {
     OCTET_RETURN_IF_ERROR(check_experts(args));
     OCTET_RETURN_IF_ERROR(cuda::enqueue_routing(layer, call, p.routing, stream));

@@ -50,15 +50,20 @@ struct Divisor {
 
 // The order of all work. A CTA's scheduler looks tickets up with all lanes of its warp, between busy warps, at some ten cycles an instruction.
 struct WorkOrder {
-  int num_up, num_all, down_units, chunk;
+  int down_units, chunk;
   Divisor up_units, chunks;
+  int num_up = 0, num_all = 0;
   OCTET_BOTH constexpr WorkOrder(int num_tiles, int up, int down, int of_a_chunk)
-      : num_up(num_tiles * up),
-        num_all(num_up + num_tiles * ((down + of_a_chunk - 1) / of_a_chunk)),
-        down_units(down),
+      : down_units(down),
         chunk(of_a_chunk),
         up_units(up),
-        chunks((down + of_a_chunk - 1) / of_a_chunk) {}
+        chunks((down + of_a_chunk - 1) / of_a_chunk) {
+    set_tiles(num_tiles);
+  }
+  OCTET_BOTH constexpr void set_tiles(int num_tiles) {
+    num_up = num_tiles * up_units.divisor;
+    num_all = num_up + num_tiles * chunks.divisor;
+  }
   OCTET_BOTH constexpr Work operator[](int ticket) const {
     if (ticket < num_up) {
       const int tile = up_units.quotient(ticket);

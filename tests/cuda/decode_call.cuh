@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,7 +16,8 @@
 
 #include "decode_layer.cuh"
 #include "routing/record.h"
-#include "sm90/front_mxfp8.h"
+#include "sm90/experts_mxfp8.h"
+#include "sm90/launch_word.cuh"
 
 namespace octet::sm90 {
 
@@ -88,7 +90,6 @@ class DecodeCall {
         slots(tokens * kTopK),
         x(size_of(tokens * layer.shape.hidden)),
         y(size_of(tokens * layer.shape.hidden)),
-        rows(size_of(slots * layer.shape.hidden)),
         logits(size_of(tokens * layer.shape.experts)),
         weights(size_of(slots)),
         ids(size_of(slots)),
@@ -103,9 +104,8 @@ class DecodeCall {
   int64_t tiles() const { return routing::max_ctas(tokens, kTopK, layer.shape.experts); }
   int64_t workspace_bytes() const { return experts_workspace(gemm()).bytes; }
   ExpertsWorkspace at() const { return experts_workspace(gemm()); }
-  int64_t rows_bytes() const { return slots * layer.shape.hidden * 2; }
 
-  // `in`: somebody else's workspace and rows, of at least as many rows.
+  // `in`: somebody else's workspace, of at least as many rows.
   ExpertsArgs experts(const DecodeCall* in = nullptr) const {
     const DecodeCall& memory = in == nullptr ? *this : *in;
     ExpertsArgs all{.gemm = gemm(), .topk_weights = weights.get(), .y = y.get()};
@@ -113,12 +113,8 @@ class DecodeCall {
     all.gemm.permuted = permuted.get();
     all.gemm.workspace = memory.workspace.get();
     all.gemm.workspace_bytes = memory.workspace_bytes();
-    all.gemm.rows = memory.rows.get();
     all.gemm.slot_row = slot_row.get();
-    return all;
-  }
-  void launch_front(cudaStream_t stream, const DecodeCall* in = nullptr) const {
-    TopkArgs topk{};
+    TopkArgs& topk = all.front.topk;
     topk.logits = logits.get();
     topk.tokens = tokens;
     topk.experts = layer.shape.experts;
@@ -127,15 +123,13 @@ class DecodeCall {
     topk.bias = layer.bias();
     topk.topk_ids = ids.get();
     topk.topk_weights = weights.get();
-    expect_ok(launch_front_mxfp8({.x = x.get(),
-                                  .topk = topk,
-                                  .permuted = permuted.get(),
-                                  .record = record.get(),
-                                  .experts = experts(in)},
-                                 stream));
+    all.front.x = x.get();
+    all.front.permuted = permuted.get();
+    all.front.record = record.get();
+    expect_ok(check_experts(all));
+    return all;
   }
   void launch(cudaStream_t stream, int ctas = experts_ctas()) const {
-    launch_front(stream);
     expect_ok(launch_experts(experts(), ctas, stream));
   }
   // Outputs and workspace, but with OCTET_POISON=0, for tools that find what is read before it is written.
@@ -146,7 +140,6 @@ class DecodeCall {
           cudaMemsetAsync(array.get(), kPoison, size_of(count) * sizeof *array.get(), stream));
     };
     fill(workspace, workspace_bytes());
-    fill(rows, slots * layer.shape.hidden);
     fill(y, tokens * layer.shape.hidden);
     fill(ids, slots);
     fill(weights, slots);
@@ -154,16 +147,29 @@ class DecodeCall {
     fill(slot_row, slots);
     fill(record, routing::record_words(tiles()));
   }
-  CallResult result() const { return {ids.back(), weights.back(), rows.back(), y.back()}; }
+  CallResult result() const {
+    return {ids.back(), weights.back(), rows_of_last_launch(), y.back()};
+  }
 
   const DecodeLayer& layer;
   const int tokens, slots;
-  OnDevice<Bf16> x, y, rows;
+  OnDevice<Bf16> x, y;
   OnDevice<float> logits, weights;
   OnDevice<int32_t> ids, permuted, slot_row, record;
   OnDevice<uint8_t> workspace;
 
  private:
+  std::vector<Bf16> rows_of_last_launch() const {
+    const auto memory = workspace.back();
+    LaunchWord word{};
+    std::memcpy(&word, memory.data() + ExpertsWorkspace::kWordAt, sizeof word);
+    std::vector<Bf16> rows(size_of(slots * layer.shape.hidden));
+    std::memcpy(static_cast<void*>(rows.data()),
+                memory.data() + ExpertsWorkspace::kHalvesAt + word.last_half() * at().half_bytes +
+                    at().rows_at,
+                rows.size() * sizeof rows[0]);
+    return rows;
+  }
   cuda::ExpertGemmArgs gemm() const {
     cuda::ExpertGemmArgs a;
     a.weights = layer.weights;

@@ -31,10 +31,11 @@ struct JudgeArgs {
   const float* limit;
   const int32_t* wanted;  // [T, k]
   const float* logits;
-  const __nv_bfloat16 *x, *rows, *y;
+  const __nv_bfloat16 *x, *y;
   const int32_t* ids;
   const float* topk_weights;
-  const uint8_t* h;
+  const uint8_t* workspace;  // of the launch before
+  ExpertsWorkspace at;
   int64_t h_tile_bytes;
   int tokens, hidden, intermediate, experts, routing;
   // Scratch
@@ -43,6 +44,15 @@ struct JudgeArgs {
   double2* h_span;               // [T k, I]
   Verdict* verdict;
 };
+
+__device__ inline const uint8_t* half_of(const JudgeArgs& a) {
+  const LaunchWord word =
+      *reinterpret_cast<const LaunchWord*>(a.workspace + ExpertsWorkspace::kWordAt);
+  return a.workspace + ExpertsWorkspace::kHalvesAt + word.last_half() * a.at.half_bytes;
+}
+__device__ inline const __nv_bfloat16* rows_of(const JudgeArgs& a) {
+  return reinterpret_cast<const __nv_bfloat16*>(half_of(a) + a.at.rows_at);
+}
 
 __device__ inline void report_outside(const JudgeArgs& a, Stage stage, int slot, int column,
                                       double got, double lo, double hi) {
@@ -226,7 +236,7 @@ static __global__ void judge_h(const __grid_constant__ JudgeArgs a) {
     for (int before = 0; is_first && before < s; ++before) is_first = a.wanted[before] != e;
     tile += is_first ? 1 : 0;
   }
-  const uint8_t* h = a.h + tile * a.h_tile_bytes;
+  const uint8_t* h = half_of(a) + a.at.h_at + tile * a.h_tile_bytes;
   rows = ActivationRecord::padded_rows(rows);
   const int column = block * 32 + lane;
   const double2 span = a.h_span[slot * a.intermediate + column];
@@ -269,7 +279,7 @@ static __global__ void judge_down(const __grid_constant__ JudgeArgs a) {
         product(h, a.h_scales + slot * a.intermediate / 32, codes + row * a.intermediate / 2,
                 scales + row * a.intermediate / 32, a.intermediate);
     const double lo = to_bf16(sum.value - sum.room), hi = to_bf16(sum.value + sum.room),
-                 got = __bfloat162float(a.rows[int64_t{slot} * a.hidden + n]);
+                 got = __bfloat162float(rows_of(a)[int64_t{slot} * a.hidden + n]);
     count_judged(a, kRows, threadIdx.x % 32 == 0);
     if (threadIdx.x % 32 == 0 && !(got >= lo && got <= hi))
       report_outside(a, kRows, slot, n, got, lo, hi);
@@ -284,8 +294,8 @@ static __global__ void judge_y(const __grid_constant__ JudgeArgs a) {
   float want = 0, got = 0;
   if (is_there) {
     for (int j = token * kTopK; j < (token + 1) * kTopK; ++j)
-      want =
-          fmaf(a.topk_weights[j], __bfloat162float(a.rows[int64_t{j} * a.hidden + column]), want);
+      want = fmaf(a.topk_weights[j], __bfloat162float(rows_of(a)[int64_t{j} * a.hidden + column]),
+                  want);
     want = __bfloat162float(__float2bfloat16_rn(want));
     got = __bfloat162float(a.y[at]);
   }
@@ -314,11 +324,11 @@ class Judge {
                       .wanted = wanted,
                       .logits = call.logits.get(),
                       .x = reinterpret_cast<const __nv_bfloat16*>(call.x.get()),
-                      .rows = reinterpret_cast<const __nv_bfloat16*>(call.rows.get()),
                       .y = reinterpret_cast<const __nv_bfloat16*>(call.y.get()),
                       .ids = call.ids.get(),
                       .topk_weights = call.weights.get(),
-                      .h = call.workspace.get() + call.at().h_at,
+                      .workspace = call.workspace.get(),
+                      .at = call.at(),
                       .h_tile_bytes = call.at().h_bytes / call.tiles(),
                       .tokens = call.tokens,
                       .hidden = static_cast<int>(s.hidden),

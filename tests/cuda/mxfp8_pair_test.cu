@@ -9,6 +9,7 @@
 #include "cuda/front.h"
 #include "pair_layer.h"
 #include "sm90/experts_mxfp8.h"
+#include "sm90/launch_word.cuh"
 
 namespace octet::cuda {
 namespace {
@@ -82,8 +83,14 @@ class PairOnDevice {
     const auto memory = workspace.back();
     for (size_t i = size_of(at.bytes); i < memory.size(); ++i)
       EXPECT_EQ(memory[i], kPoison) << "guard";
-    read_h(in, memory.data() + at.h_at, at.h_bytes / ctas_of(in), permuted.back(), record.back(),
-           r);
+    sm90::LaunchWord word{};
+    std::memcpy(&word, memory.data() + sm90::ExpertsWorkspace::kWordAt, sizeof word);
+    const uint8_t* const half =
+        memory.data() + sm90::ExpertsWorkspace::kHalvesAt + word.last_half() * at.half_bytes;
+    if (wants_y)
+      std::memcpy(static_cast<void*>(r.rows.data()), half + at.rows_at,
+                  size_of(slots * shape.hidden) * sizeof(Bf16));
+    read_h(in, half + at.h_at, at.h_bytes / ctas_of(in), permuted.back(), record.back(), r);
     return r;
   }
 

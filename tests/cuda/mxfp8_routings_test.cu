@@ -61,7 +61,7 @@ TEST(Mxfp8Routings, AreTheReferenceWithinItsRoom) {
     const int32_t* ids = wanted.get() + i * kMostRows * kTopK;
     const int ctas = i % 2 == 0 ? sms : 1 + sms / 3 + static_cast<int>(rng() % size_of(sms));
     request(call, ids, size_of(i), stream);
-    call.poison(stream);
+    if (i % 3 == 0) call.poison(stream);  // otherwise as the launch before has left it
     call.launch(stream, ctas);
     judge.enqueue(call, ids, i, stream);
     rows += static_cast<unsigned long long>(call.tokens);

@@ -281,39 +281,47 @@ TEST_F(Mxfp8Stress, ACallAfterAnyStateOfItsWorkspaceGivesItsBytes) {
   ask(other, 9, stream);
   ask(fewer, 10, stream);
   const BrokenOff then(call, want, stream);
-  const auto all_of_other = [&] {
-    other.launch_front(stream, &call);
-    expect_ok(launch_experts(other.experts(&call), experts_ctas(), stream));
+  const auto all_of = [&](const DecodeCall& another) {
+    expect_ok(launch_experts(another.experts(&call), experts_ctas(), stream));
+  };
+  const auto made_ready = [&](const DecodeCall& another) {
+    ExpertsArgs args = another.experts(&call);
+    const OnDevice<uint8_t> codes(std::vector<uint8_t>(size_of(8 * layer().shape.hidden), 0x38)),
+        scales(std::vector<uint8_t>(size_of(8 * layer().shape.hidden / 32), 127));
+    args.gemm.x_quant = codes.get();
+    args.gemm.x_scale = scales.get();
+    expect_ok(launch_make_ready(args, stream));
+    finish(stream, "make_ready");
   };
   for (const int byte : {0x00, 0xFF, 0x7F, 0xA5}) {
     expect_ok(cudaMemsetAsync(call.workspace.get(), byte, size_of(call.workspace_bytes()), stream));
-    expect_ok(cudaMemsetAsync(call.rows.get(), byte, size_of(call.rows_bytes()), stream));
     then.expect_same("bytes of", byte);
+    then.expect_same("a call after bytes of", byte);
   }
   for (uint64_t seed = 0; seed < 4; ++seed) {
     make_codes<<<64, 256, 0, stream>>>(call.workspace.get(), call.workspace_bytes(), seed);
-    make_codes<<<64, 256, 0, stream>>>(reinterpret_cast<uint8_t*>(call.rows.get()),
-                                       call.rows_bytes(), seed + 7);
     then.expect_same("random bytes", static_cast<int64_t>(seed));
   }
-  other.launch_front(stream, &call);
-  then.expect_same("the front of another routing alone");
-  for (int i = 0; i < 3; ++i) other.launch_front(stream, &call);
-  then.expect_same("fronts of another routing, thrice");
-  fewer.launch_front(stream, &call);
-  then.expect_same("the front of fewer rows alone");
-  all_of_other();
+  all_of(other);
   then.expect_same("all of another routing");
-  all_of_other();
-  other.launch_front(stream, &call);
-  then.expect_same("all of another routing and its front");
-  // Tickets, which a launch counts upwards from 0.
-  for (const uint32_t taken : {1U, 57U, 500U, 5000U, 0x7FFFFFFFU, 0xFFFFFFFEU, 0xFFFFFFFFU}) {
-    all_of_other();
+  all_of(fewer);
+  then.expect_same("all of fewer rows");
+  for (const DecodeCall* another : {&other, &fewer}) {
+    made_ready(*another);
+    then.expect_same("make_ready alone, rows", another->tokens);
+  }
+  // The word that a launch counts in, with what the launch before has left.
+  const auto at = call.at();
+  for (const uint64_t word :
+       {uint64_t{0}, uint64_t{1}, uint64_t{57}, ~uint64_t{0}, LaunchWord::kRunning,
+        LaunchWord::kRunning | LaunchWord::at_rest(at.half_bytes, 0) | 500,
+        LaunchWord::kRunning | LaunchWord::at_rest(at.half_bytes, 1) | LaunchWord::kReady,
+        LaunchWord::at_rest(at.half_bytes, 0) + 1, LaunchWord::at_rest(at.half_bytes + 16, 1)}) {
+    all_of(other);
     finish(stream, "another routing");
-    expect_ok(cudaMemcpy(call.workspace.get() + ExpertsWorkspace::kTicketsAt, &taken, sizeof taken,
+    expect_ok(cudaMemcpy(call.workspace.get() + ExpertsWorkspace::kWordAt, &word, sizeof word,
                          cudaMemcpyHostToDevice));
-    then.expect_same("tickets", taken);
+    then.expect_same("the word", static_cast<int64_t>(word));
   }
 }
 
@@ -325,37 +333,31 @@ TEST_F(Mxfp8Stress, ACallAfterALaunchThatWasBrokenOffGivesItsBytes) {
   const CallResult want = alone(call, 11, stream);
   ask(other, 12, stream);
   const BrokenOff then(call, want, stream);
-  const size_t workspace_bytes = size_of(call.workspace_bytes()),
-               rows_bytes = size_of(call.rows_bytes());
+  const size_t workspace_bytes = size_of(call.workspace_bytes());
+  // What lies between the workspace's parts, too, for tools that ask what is read before it is written.
+  expect_ok(cudaMemset(call.workspace.get(), 0, workspace_bytes));
   uint8_t* kept = nullptr;
-  expect_ok(cudaHostAlloc(&kept, workspace_bytes + rows_bytes, cudaHostAllocDefault));
-  const auto rows_left = [&] {  // words that no result has
-    const auto* words = reinterpret_cast<const uint32_t*>(kept + workspace_bytes);
-    return std::count(words, words + rows_bytes / 4, 0xFFFFFFFFU);
-  };
+  expect_ok(cudaHostAlloc(&kept, workspace_bytes, cudaHostAllocDefault));
   int in_the_midst = 0;
   for (int delay_us = 0; delay_us < 10 * kCopies; delay_us += 10) {
-    other.launch_front(stream, &call);
     expect_ok(launch_experts(other.experts(&call), kSlowCtas, stream));
     const auto begin = std::chrono::steady_clock::now();
     while (std::chrono::steady_clock::now() - begin < std::chrono::microseconds(delay_us)) {
     }
     expect_ok(cudaMemcpyAsync(kept, call.workspace.get(), workspace_bytes, cudaMemcpyDeviceToHost,
                               beside));
-    expect_ok(cudaMemcpyAsync(kept + workspace_bytes, call.rows.get(), rows_bytes,
-                              cudaMemcpyDeviceToHost, beside));
     finish(beside, "a copy beside a launch");
     finish(stream, "a slow launch");
-    if (rows_left() > 0 && rows_left() < static_cast<int64_t>(rows_bytes / 4)) ++in_the_midst;
+    uint64_t word = 0;
+    std::memcpy(&word, kept + ExpertsWorkspace::kWordAt, sizeof word);
+    if ((word & LaunchWord::kRunning) != 0) ++in_the_midst;
     expect_ok(cudaMemcpyAsync(call.workspace.get(), kept, workspace_bytes, cudaMemcpyHostToDevice,
                               stream));
-    expect_ok(cudaMemcpyAsync(call.rows.get(), kept + workspace_bytes, rows_bytes,
-                              cudaMemcpyHostToDevice, stream));
     then.expect_same("a launch broken off, after us", delay_us);
   }
   cudaFreeHost(kept);
   EXPECT_GT(in_the_midst, 0) << "no copy was taken in the midst of a launch";
-  std::printf("%d of %d copies with some rows written and some not\n", in_the_midst, kCopies);
+  std::printf("%d of %d copies of a launch that runs\n", in_the_midst, kCopies);
 }
 
 }  // namespace

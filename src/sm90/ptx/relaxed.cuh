@@ -18,6 +18,14 @@ __device__ __forceinline__ uint4 load_relaxed(const void* p) {
                : "memory");
   return v;
 }
+__device__ __forceinline__ uint2 load_relaxed_8(const void* p) {
+  uint2 v;
+  asm volatile("ld.relaxed.gpu.global.v2.u32 {%0,%1}, [%2];"
+               : "=r"(v.x), "=r"(v.y)
+               : "l"(p)
+               : "memory");
+  return v;
+}
 __device__ __forceinline__ void store_relaxed(void* p, uint2 v) {
   asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1,%2};" ::"l"(p), "r"(v.x), "r"(v.y)
                : "memory");
@@ -27,6 +35,9 @@ __device__ __forceinline__ void store_relaxed(void* p, uint32_t v) {
 }
 __device__ __forceinline__ bool is_there(const uint4& v) {
   return v.x != kNotYet && v.y != kNotYet && v.z != kNotYet && v.w != kNotYet;
+}
+__device__ __forceinline__ bool is_there(const uint2& v) {
+  return v.x != kNotYet && v.y != kNotYet;
 }
 // What generic stores wrote to shared memory, tensor cores may read: PTX ISA, "Async proxy".
 __device__ __forceinline__ void fence_shared_for_async() {

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The front inside the experts' kernel: every CTA chooses experts for itself, since that is sooner than to be told; x is quantised once, in
+// pieces, by whoever comes first, and handed over by value.
+//
+//   logits, bias ──► topk ──► ids, weights ──► tiles, slots                    kMultiply of each CTA, in its shared memory; of CTA 0 to global memory
+//   x [T, H] bf16 ──► early tickets ──► x records in the half ──► shared       kAux of some CTA; kMultiply of each
+//
+// Rounding and order: cuda/topk_dsv4.cuh, mxfp8_quantize.cuh, routing/record.h. Truth: routing/, cpu::mxfp8_quantize.
+#pragma once
+
+#include "cuda/launch.h"
+#include "cuda/mxfp8_quantize.cuh"
+#include "cuda/topk_dsv4.cuh"
+#include "sm90/copy_as_it_comes.cuh"
+#include "sm90/experts_shared.cuh"
+#include "sm90/launch_word.cuh"
+#include "sm90/make_ready.cuh"
+
+namespace octet::sm90 {
+
+struct FrontShared {
+  cuda::TopkShared topk;
+};
+static_assert(sizeof(FrontShared) <= ExpertsPlan::kFrontBytes);
+static_assert(cuda::kTopkThreads == ExpertsPlan::kComputeThreads &&
+              cuda::kTopkRows >= kMostTokens &&
+              cuda::kWarp * ExpertsPlan::kComputeWarps >= routing::kRouteMaxExperts);
+
+// Who is routed where: bit t of an expert's mask is token t, bit e % 32 of word e / 32 expert e.
+struct RouteMasks {
+  uint32_t tokens[routing::kRouteMaxExperts];
+  uint32_t experts[ExpertsPlan::kComputeWarps];
+  int32_t tiles_before[ExpertsPlan::kComputeWarps];  // of a word of experts
+};
+
+// By kMultiply, in two steps with a meeting between them, and one before the next: ids and weights, in shared memory, and the masks.
+template <int kKeys>
+__device__ __forceinline__ int choose_of(const ExpertsKernelArgs& a, Shared& s, FrontShared& shared,
+                                         RouteMasks& masks, int thread, bool is_warm_up) {
+  TopkArgs topk = a.front.topk;
+  topk.topk_ids = s.ids;
+  topk.topk_weights = s.weights;
+  if (is_warm_up) {  // whatever lies there
+    topk.logits = &shared.topk.weights[0][0];
+    topk.bias_vl = nullptr;
+  }
+  const int id = cuda::topk_block<kKeys>(topk, 0, shared.topk, [&] {
+    masks.tokens[thread] = 0;
+    if (thread < ExpertsPlan::kComputeWarps) masks.experts[thread] = 0;
+  });
+  const int expert = id - static_cast<int>(a.front.first_expert);
+  if (id < 0 || expert < 0 || expert >= a.front.experts) return -1;
+  atomicOr(&masks.tokens[expert], 1U << (thread / cuda::kWarp));
+  atomicOr(&masks.experts[expert / cuda::kWarp], 1U << (expert % cuda::kWarp));
+  return expert;
+}
+// With room for the experts of the common models, and for all.
+__device__ __forceinline__ int choose(const ExpertsKernelArgs& a, Shared& s, FrontShared& shared,
+                                      RouteMasks& masks, int thread, bool is_warm_up) {
+  const int64_t experts = a.front.topk.experts;
+  return experts <= 8 * cuda::kWarp    ? choose_of<8>(a, s, shared, masks, thread, is_warm_up)
+         : experts <= 12 * cuda::kWarp ? choose_of<12>(a, s, shared, masks, thread, is_warm_up)
+                                       : choose_of<16>(a, s, shared, masks, thread, is_warm_up);
+}
+__device__ __forceinline__ uint32_t bits_below(int bit) { return (1U << bit) - 1; }
+// Then: the tiles. A thread an expert.
+__device__ __forceinline__ void make_tiles(Shared& s, RouteMasks& masks, int thread) {
+  const int warp = thread / cuda::kWarp, lane = thread % cuda::kWarp;
+  const int before = static_cast<int>(__reduce_add_sync(
+      cuda::kWholeWarp, lane < warp ? static_cast<unsigned>(__popc(masks.experts[lane])) : 0U));
+  const uint32_t own = masks.experts[warp], tokens = masks.tokens[thread];
+  if (tokens != 0) s.tiles[before + __popc(own & bits_below(lane))] = {thread, tokens};
+  if (lane != 0) return;
+  masks.tiles_before[warp] = before;
+  if (warp == ExpertsPlan::kComputeWarps - 1) s.num_tiles = before + __popc(own);
+}
+// And then: where slots have their rows. `expert`: lane j of warp t has slot j of token t, -1: nobody's.
+__device__ __forceinline__ void place_slots(const ExpertsKernelArgs& a, Shared& s,
+                                            const RouteMasks& masks, int expert, int thread) {
+  const int token = thread / cuda::kWarp, j = thread % cuda::kWarp, slot = token * a.top_k + j;
+  if (token >= a.tokens || j >= a.top_k) return;
+  int row = -1;
+  if (expert >= 0) {
+    const int word = expert / cuda::kWarp;
+    const int tile =
+        masks.tiles_before[word] + __popc(masks.experts[word] & bits_below(expert % cuda::kWarp));
+    row = tile * 8 + __popc(masks.tokens[expert] & bits_below(token));
+    s.slots[row] = static_cast<uint8_t>(slot);
+  }
+  s.permuted[slot] = row;
+  s.slot_row[slot] = static_cast<int8_t>(row < 0 ? -1 : slot);  // no id repeats in a row
+}
+// What launch_front() leaves in global memory.
+__device__ __forceinline__ void keep_choice(const ExpertsKernelArgs& a, const Shared& s,
+                                            int thread) {
+  const int c_words = routing::cta_words<int32_t>(a.most_tiles),
+            words = routing::record_words<int32_t>(a.most_tiles);
+#pragma unroll 1
+  for (int i = thread; i < words; i += ExpertsPlan::kComputeThreads) {
+    const int row = i - 4 - 2 * c_words, of_tile = i - 4 - (i < 4 + c_words ? 0 : c_words),
+              tile = row >= 0 ? row / 8 : of_tile;
+    int32_t word = 0;
+    if (i < 2) {
+      word = i == 0 ? s.num_tiles * 8 : s.num_tiles;
+    } else if (i >= 4 && tile < s.num_tiles) {
+      const Tile t = s.tiles[tile];
+      word =
+          row >= 0
+              ? (row % 8 < rows_of(t) ? static_cast<int32_t>(__fns(t.tokens, 0, row % 8 + 1)) : 0)
+          : i < 4 + c_words ? t.expert
+                            : tile * 8 + rows_of(t);
+    }
+    a.front.record[i] = word;
+  }
+  if (thread >= a.tokens * a.top_k) return;
+  a.front.topk.topk_ids[thread] = s.ids[thread];
+  a.front.topk.topk_weights[thread] = s.weights[thread];
+  a.front.permuted[thread] = s.permuted[thread];
+}
+
+// ---- early tickets: clearing, where it is wanted, then x
+
+__device__ __forceinline__ void wait_until_cleared(const uint64_t* word) {
+  ptx::Watchdog watchdog;
+  while (LaunchWord{load_word(word)}.cleared() != LaunchWord::kClearPieces)
+    watchdog.check("a clear half");
+  __threadfence();
+}
+// A warp: 16-byte words piece, piece + kClearPieces ... of a half.
+__device__ __forceinline__ void clear_piece(const ExpertsKernelArgs& a, uint8_t* half, int piece,
+                                            int lane) {
+  clear_hand_over(half, a.half_bytes, piece * cuda::kWarp + lane,
+                  LaunchWord::kClearPieces * cuda::kWarp);
+  __threadfence();
+  __syncwarp();
+  if (lane == 0) add_to_word(a.word, LaunchWord::kCleared);
+}
+// A warp: eight elements a lane; blocks of 32 are whole in a row, and rows of records beyond T and H are zeros.
+__device__ __forceinline__ void quantize_piece(const ExpertsKernelArgs& a, uint8_t* half, int piece,
+                                               int lane) {
+  constexpr int kElems = cuda::kQuantizeElems;
+  const int of_a_row = a.plan.w13.pairs * (ActivationRecord::kWidth / kElems);
+  const int i = piece * cuda::kWarp + lane, row = i / of_a_row, k = i % of_a_row * kElems;
+  const bool is_there = row < a.tokens && k < a.hidden;
+  uint4 raw = make_uint4(0, 0, 0, 0);
+  if (is_there) raw = *reinterpret_cast<const uint4*>(a.front.x + int64_t{row} * a.hidden + k);
+  const cuda::QuantizedElems q = cuda::quantize_elems(raw);
+  if (row < a.plan.rows)
+    store_record(half + ExpertsWorkspace::kXAt, a.plan.rows, row, k, q.codes,
+                 is_there ? q.scale : 127);
+}
+__device__ __forceinline__ int x_pieces(const ExpertsKernelArgs& a) {
+  if (a.front.x == nullptr) return 0;
+  constexpr int kOfAPiece = cuda::kQuantizeElems * cuda::kWarp;
+  return (a.plan.rows * a.plan.w13.pairs * ActivationRecord::kWidth + kOfAPiece - 1) / kOfAPiece;
+}
+
+// Aux warp `warp`: early tickets until there are no more, then this CTA's part of the half for the next launch.
+__device__ __forceinline__ void prepare(const ExpertsKernelArgs& a, const Shared& s, int warp,
+                                        int lane) {
+  cuda::meet(kEntered, kHalfKnown);
+  const int clears = s.word.is_ready() ? 0 : LaunchWord::kClearPieces, end = clears + x_pieces(a);
+  for (int ticket = s.word.early() + warp; ticket < end;) {
+    if (ticket < clears) {
+      clear_piece(a, s.half, ticket, lane);
+    } else {
+      if (clears != 0) wait_until_cleared(a.word);
+      quantize_piece(a, s.half, ticket - clears, lane);
+    }
+    if (lane == 0) ticket = LaunchWord{add_to_word(a.word, LaunchWord::kEarlyTicket)}.early();
+    ticket = __shfl_sync(cuda::kWholeWarp, ticket, 0);
+  }
+  constexpr int kLanes = ExpertsPlan::kAuxWarps * cuda::kWarp;
+  clear_hand_over(a.halves + (1 - s.word.half()) * a.half_bytes, a.half_bytes,
+                  static_cast<int>(blockIdx.x) * kLanes + warp * cuda::kWarp + lane,
+                  static_cast<int>(gridDim.x) * kLanes);
+}
+
+// By kMultiply: all of x to this CTA.
+__device__ __forceinline__ void bring_x(const ExpertsKernelArgs& a, const Shared& s,
+                                        const Rings& rings, int thread) {
+  copy_as_it_comes(rings.base + rings.x_at, s.half + ExpertsWorkspace::kXAt, a.plan.x_bytes(),
+                   thread, ExpertsPlan::kComputeThreads);
+  ptx::fence_shared_for_async();
+}
+
+}  // namespace octet::sm90
