@@ -44,7 +44,8 @@ class Binder {
   machine::Program& program() { return program_; }
 
   // Modifiers.
-  bool take(std::string_view modifier);  // the next one, if it is this
+  bool take(std::string_view modifier);       // the next one, if it is this
+  bool has(std::string_view modifier) const;  // one that is not taken yet is this
   // Index of the next one in the list, which is then taken; -1: it is none of them.
   int take_one_of(std::initializer_list<std::string_view> modifiers);
   Status expect(std::string_view modifier);
