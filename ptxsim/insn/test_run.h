@@ -40,8 +40,8 @@ struct Ran {
 };
 
 struct RunOptions {
-  machine::Settings settings;
-  machine::Dim3 grid, block{32}, cluster;
+  machine::Settings settings = {};
+  machine::Dim3 grid = {}, block = {32}, cluster = {};
   uint32_t dynamic_shared_bytes = 0;
   size_t out_bytes = 2048;
   std::vector<uint8_t> in = std::vector<uint8_t>(256, 0);
