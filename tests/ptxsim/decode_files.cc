@@ -20,8 +20,9 @@ bool decodes(const text::Module& module, const text::Function& function) {
     std::printf("%s: %s\n", function.name.c_str(), program.status().why.c_str());
     return false;
   }
-  std::printf("%s: %zu instructions, %u KiB of registers a warp, %u bytes of shared memory\n", function.name.c_str(),
-              program->code.size(), program->num_words / 256, program->static_shared_bytes);
+  std::printf("%s: %zu instructions, %u KiB of registers a warp, %u bytes of shared memory\n",
+              function.name.c_str(), program->code.size(), program->num_words / 256,
+              program->static_shared_bytes);
   return true;
 }
 
@@ -36,7 +37,8 @@ bool passes(const char* path) {
   bool all = true;
   for (const auto& item : module->items) {
     const auto* function = std::get_if<text::Function>(&item);
-    if (function != nullptr && function->is_entry && function->body) all &= decodes(*module, *function);
+    if (function != nullptr && function->is_entry && function->body)
+      all &= decodes(*module, *function);
   }
   return all;
 }
