@@ -12,7 +12,8 @@ struct Case {
 
 // %r1 = 7, %r2 = -3, %r3 = 0x80000000, %r4 = 0x12345678, %rd1 = 2^40 + 5, %rd2 = -9, %rs1 = 0xFFFE, %rs2 = 3.
 const std::string kValues =
-    "mov.u32 %r1, 7; mov.u32 %r2, -3; mov.u32 %r3, 0x80000000; mov.u32 %r4, 0x12345678; mov.u64 %rd1, 0x10000000005; mov.u64 %rd2, -9; "
+    "mov.u32 %r1, 7; mov.u32 %r2, -3; mov.u32 %r3, 0x80000000; mov.u32 %r4, 0x12345678; mov.u64 "
+    "%rd1, 0x10000000005; mov.u64 %rd2, -9; "
     "mov.u16 %rs1, 0xFFFE; mov.u16 %rs2, 3; mov.u32 %r0, 0; mov.u64 %rd0, 0;\n";
 
 void expect_words(std::initializer_list<Case> cases) {
@@ -54,7 +55,8 @@ TEST(Integer, DividesTowardsZero) {
                 {"div.u32 %r0, %r3, %r1;", 0x12492492},
                 {"rem.u32 %r0, %r3, %r1;", 2},
                 {"div.s32 %r0, %r3, -1;", 0x80000000}});
-  expect_longs({{"div.s64 %rd0, %rd2, 2;", uint64_t(-4)}, {"rem.s64 %rd0, %rd2, 2;", uint64_t(-1)}});
+  expect_longs(
+      {{"div.s64 %rd0, %rd2, 2;", uint64_t(-4)}, {"rem.s64 %rd0, %rd2, 2;", uint64_t(-1)}});
 }
 
 TEST(Integer, TakesTheLesserAndTheGreaterBySign) {
@@ -62,7 +64,8 @@ TEST(Integer, TakesTheLesserAndTheGreaterBySign) {
                 {"min.u32 %r0, %r1, %r2;", 7},
                 {"max.s32 %r0, %r1, %r3;", 7},
                 {"max.u32 %r0, %r1, %r3;", 0x80000000}});
-  expect_longs({{"min.s64 %rd0, %rd1, %rd2;", uint64_t(-9)}, {"max.u64 %rd0, %rd1, %rd2;", uint64_t(-9)}});
+  expect_longs(
+      {{"min.s64 %rd0, %rd1, %rd2;", uint64_t(-9)}, {"max.u64 %rd0, %rd1, %rd2;", uint64_t(-9)}});
 }
 
 TEST(Bits, CombinesAndShifts) {
@@ -82,7 +85,9 @@ TEST(Bits, CombinesAndShifts) {
                 {"shf.l.clamp.b32 %r0, %r4, %r1, 36;", 0x12345678},
                 {"shf.r.wrap.b32 %r0, %r4, %r1, 4;", 0x71234567},
                 {"shf.r.clamp.b32 %r0, %r4, %r1, 40;", 7}});
-  expect_longs({{"shl.b64 %rd0, %rd1, 20;", 0x1000000000500000}, {"shr.s64 %rd0, %rd2, 2;", uint64_t(-3)}, {"shl.b64 %rd0, %rd1, 64;", 0}});
+  expect_longs({{"shl.b64 %rd0, %rd1, 20;", 0x1000000000500000},
+                {"shr.s64 %rd0, %rd2, 2;", uint64_t(-3)},
+                {"shl.b64 %rd0, %rd1, 64;", 0}});
 }
 
 TEST(Bits, LooksUpThreeInputs) {
@@ -104,7 +109,8 @@ TEST(Bits, ExtractsAndInserts) {
                 {"bfe.s32 %r0, %r3, 28, 8;", 0xFFFFFFF8},
                 {"bfe.u32 %r0, %r4, 8, 0;", 0},
                 {"bfi.b32 %r0, 0xF, %r4, 8, 4;", 0x12345F78}});
-  expect_longs({{"bfi.b64 %rd0, %rd2, 0, 32, 32;", 0xFFFFFFF700000000}, {"bfe.u64 %rd0, %rd1, 40, 8;", 1}});
+  expect_longs(
+      {{"bfi.b64 %rd0, %rd2, 0, 32, 32;", 0xFFFFFFF700000000}, {"bfe.u64 %rd0, %rd1, 40, 8;", 1}});
 }
 
 TEST(Bits, CountsAndFinds) {
@@ -121,7 +127,9 @@ TEST(Bits, CountsAndFinds) {
 }
 
 TEST(Compare, ComparesByTypeAndCombines) {
-  const auto holds = [](const std::string& setp) { return word_of(kValues + setp + " selp.u32 %r0, 1, 2, %p0;"); };
+  const auto holds = [](const std::string& setp) {
+    return word_of(kValues + setp + " selp.u32 %r0, 1, 2, %p0;");
+  };
   EXPECT_EQ(holds("setp.lt.s32 %p0, %r2, %r1;"), 1u);
   EXPECT_EQ(holds("setp.lt.u32 %p0, %r2, %r1;"), 2u);
   EXPECT_EQ(holds("setp.hs.u32 %p0, %r2, %r1;"), 1u);
@@ -137,7 +145,8 @@ TEST(Compare, ComparesByTypeAndCombines) {
 
 TEST(Compare, KnowsUnorderedFloats) {
   const auto holds = [](const std::string& comparison, const std::string& a) {
-    return word_of("mov.f32 %f1, " + a + "; setp." + comparison + ".f32 %p0, %f1, 0f3F800000; selp.u32 %r0, 1, 2, %p0;");
+    return word_of("mov.f32 %f1, " + a + "; setp." + comparison +
+                   ".f32 %p0, %f1, 0f3F800000; selp.u32 %r0, 1, 2, %p0;");
   };
   EXPECT_EQ(holds("lt", "0f00000000"), 1u);
   EXPECT_EQ(holds("lt", "0f7FC00000"), 2u);
@@ -153,11 +162,14 @@ TEST(Move, PacksAndUnpacks) {
   expect_words({{"mov.b32 {%rs3, %rs4}, %r4; cvt.u32.u16 %r0, %rs4;", 0x1234},
                 {"mov.b64 {_, %r0}, %rd1;", 0x100},
                 {"mov.b32 %r0, {%rs1, %rs2};", 0x3FFFE},
-                {"mov.b128 %rq0, {%rd1, %rd2}; mov.b128 {%rd3, %rd4}, %rq0; cvt.u32.u64 %r0, %rd4;", uint32_t(-9)}});
+                {"mov.b128 %rq0, {%rd1, %rd2}; mov.b128 {%rd3, %rd4}, %rq0; cvt.u32.u64 %r0, %rd4;",
+                 uint32_t(-9)}});
 }
 
 TEST(Move, ChangesPredicates) {
-  EXPECT_EQ(word_of("setp.eq.s32 %p1, 1, 1; not.pred %p2, %p1; or.pred %p0, %p1, %p2; xor.pred %p3, %p0, %p1; selp.u32 %r0, 1, 2, %p3;"), 2u);
+  EXPECT_EQ(word_of("setp.eq.s32 %p1, 1, 1; not.pred %p2, %p1; or.pred %p0, %p1, %p2; xor.pred "
+                    "%p3, %p0, %p1; selp.u32 %r0, 1, 2, %p3;"),
+            2u);
 }
 
 }  // namespace

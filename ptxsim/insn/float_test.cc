@@ -14,14 +14,17 @@ struct Case {
   uint32_t want;
 };
 void expect_words(std::initializer_list<Case> cases) {
-  for (const Case& c : cases) EXPECT_EQ(word_of(c.statements), c.want) << std::hex << c.want << " " << c.statements;
+  for (const Case& c : cases)
+    EXPECT_EQ(word_of(c.statements), c.want) << std::hex << c.want << " " << c.statements;
 }
 
 TEST(Float, RoundsOnceToNearest) {
-  expect_words({{"add.rn.f32 %f0, 0f3F800000, 0f33800000; mov.b32 %r0, %f0;", 0x3F800000},   // 1 + 2^-24: a tie
+  expect_words({{"add.rn.f32 %f0, 0f3F800000, 0f33800000; mov.b32 %r0, %f0;",
+                 0x3F800000},  // 1 + 2^-24: a tie
                 {"add.rn.f32 %f0, 0f3F800001, 0f33800000; mov.b32 %r0, %f0;", 0x3F800002},
                 {"mul.f32 %f0, 0f3F800001, 0f3F800001; mov.b32 %r0, %f0;", 0x3F800002},
-                {"fma.rn.f32 %f0, 0f3F800001, 0f3F800001, 0fBF800002; mov.b32 %r0, %f0;", 0x28800000},  // 2^-46
+                {"fma.rn.f32 %f0, 0f3F800001, 0f3F800001, 0fBF800002; mov.b32 %r0, %f0;",
+                 0x28800000},  // 2^-46
                 {"sub.f32 %f0, 0f3F800000, 0f3F800000; mov.b32 %r0, %f0;", 0},
                 {"div.rn.f32 %f0, 0f3F800000, 0f40400000; mov.b32 %r0, %f0;", 0x3EAAAAAB},
                 {"sqrt.rn.f32 %f0, 0f40000000; mov.b32 %r0, %f0;", 0x3FB504F3}});
@@ -59,7 +62,8 @@ TEST(Float, ApproximatesWithinTheBoundsOfPtx) {
     EXPECT_NEAR(double(f32(sqrt_approx(bits))) / std::sqrt(x), 1, 0x1p-22);
     EXPECT_NEAR(double(f32(rsqrt_approx(bits))) * std::sqrt(x), 1, 0x1p-22);
   }
-  for (float x = -130; x < 128; x += 0.37f) EXPECT_NEAR(double(f32(ex2_approx(bits32(x)))) / std::exp2(double(x)), 1, 0x1p-21) << x;
+  for (float x = -130; x < 128; x += 0.37f)
+    EXPECT_NEAR(double(f32(ex2_approx(bits32(x)))) / std::exp2(double(x)), 1, 0x1p-21) << x;
   EXPECT_EQ(ex2_approx_ftz(bits32(-140.0f)), 0u);
   EXPECT_EQ(ex2_approx(bits32(-0.0f)), 0x3F800000u);
   EXPECT_EQ(rcp_approx(0x80000000), 0xFF800000u);
@@ -111,27 +115,35 @@ TEST(Convert, BetweenIntegersAndFloats) {
 }
 
 TEST(Convert, BetweenFloats) {
-  expect_words({{"cvt.f64.f32 %fd0, 0f3F800001; cvt.rz.f32.f64 %f0, %fd0; mov.b32 %r0, %f0;", 0x3F800001},
-                {"cvt.rn.bf16.f32 %rs0, 0f3F808000; cvt.u32.u16 %r0, %rs0;", 0x3F80},
-                {"cvt.rn.bf16.f32 %rs0, 0f3F818000; cvt.u32.u16 %r0, %rs0;", 0x3F82},
-                {"cvt.rz.bf16.f32 %rs0, 0f3F81FFFF; cvt.u32.u16 %r0, %rs0;", 0x3F81},
-                {"cvt.rn.f16.f32 %rs0, 0f477FF000; cvt.u32.u16 %r0, %rs0;", 0x7C00},
-                {"mov.b16 %rs1, 0x3F81; cvt.f32.bf16 %f0, %rs1; mov.b32 %r0, %f0;", 0x3F810000},
-                {"mov.b16 %rs1, 0x0001; cvt.f32.f16 %f0, %rs1; mov.b32 %r0, %f0;", 0x33800000},
-                {"cvt.rn.bf16x2.f32 %r0, 0f40000000, 0f3F800000;", 0x40003F80}});
+  expect_words(
+      {{"cvt.f64.f32 %fd0, 0f3F800001; cvt.rz.f32.f64 %f0, %fd0; mov.b32 %r0, %f0;", 0x3F800001},
+       {"cvt.rn.bf16.f32 %rs0, 0f3F808000; cvt.u32.u16 %r0, %rs0;", 0x3F80},
+       {"cvt.rn.bf16.f32 %rs0, 0f3F818000; cvt.u32.u16 %r0, %rs0;", 0x3F82},
+       {"cvt.rz.bf16.f32 %rs0, 0f3F81FFFF; cvt.u32.u16 %r0, %rs0;", 0x3F81},
+       {"cvt.rn.f16.f32 %rs0, 0f477FF000; cvt.u32.u16 %r0, %rs0;", 0x7C00},
+       {"mov.b16 %rs1, 0x3F81; cvt.f32.bf16 %f0, %rs1; mov.b32 %r0, %f0;", 0x3F810000},
+       {"mov.b16 %rs1, 0x0001; cvt.f32.f16 %f0, %rs1; mov.b32 %r0, %f0;", 0x33800000},
+       {"cvt.rn.bf16x2.f32 %r0, 0f40000000, 0f3F800000;", 0x40003F80}});
 }
 
 TEST(Convert, ToAndFromPairs) {
-  expect_words({{"cvt.rn.satfinite.e4m3x2.f32 %rs0, 0f44800000, 0f3F800000; cvt.u32.u16 %r0, %rs0;", 0x7E38},  // 1024 to 448
-                {"cvt.rn.satfinite.e4m3x2.f32 %rs0, 0f7FC00000, 0fBF800000; cvt.u32.u16 %r0, %rs0;", 0x7FB8},
-                {"cvt.rn.satfinite.relu.e4m3x2.f32 %rs0, 0f3F800000, 0fBF800000; cvt.u32.u16 %r0, %rs0;", 0x3800},
-                {"cvt.rn.satfinite.e5m2x2.f32 %rs0, 0f3F800000, 0fC0000000; cvt.u32.u16 %r0, %rs0;", 0x3CC0},
-                {"cvt.rn.satfinite.e2m1x2.f32 %rc0, 0f40C00000, 0fBF000000; mov.b32 %r0, {%rc0, %rc0, %rc0, %rc0};", 0x79797979},
-                {"mov.b16 %rs1, 0x7E38; cvt.rn.f16x2.e4m3x2 %r0, %rs1;", 0x5F003C00},
-                {"mov.b32 {%rc0, _, _, _}, 0x79; cvt.rn.f16x2.e2m1x2 %r0, %rc0;", 0x4600B800},
-                {"mov.b16 %rs1, 0x7F80; cvt.rn.bf16x2.ue8m0x2 %r0, %rs1;", 0x3F804000},
-                {"cvt.rz.satfinite.ue8m0x2.f32 %rs0, 0f3FFFFFFF, 0f40000000; cvt.u32.u16 %r0, %rs0;", 0x7F80},
-                {"cvt.rp.satfinite.ue8m0x2.f32 %rs0, 0f3F800001, 0f40000000; cvt.u32.u16 %r0, %rs0;", 0x8080}});
+  expect_words(
+      {{"cvt.rn.satfinite.e4m3x2.f32 %rs0, 0f44800000, 0f3F800000; cvt.u32.u16 %r0, %rs0;",
+        0x7E38},  // 1024 to 448
+       {"cvt.rn.satfinite.e4m3x2.f32 %rs0, 0f7FC00000, 0fBF800000; cvt.u32.u16 %r0, %rs0;", 0x7FB8},
+       {"cvt.rn.satfinite.relu.e4m3x2.f32 %rs0, 0f3F800000, 0fBF800000; cvt.u32.u16 %r0, %rs0;",
+        0x3800},
+       {"cvt.rn.satfinite.e5m2x2.f32 %rs0, 0f3F800000, 0fC0000000; cvt.u32.u16 %r0, %rs0;", 0x3CC0},
+       {"cvt.rn.satfinite.e2m1x2.f32 %rc0, 0f40C00000, 0fBF000000; mov.b32 %r0, {%rc0, %rc0, %rc0, "
+        "%rc0};",
+        0x79797979},
+       {"mov.b16 %rs1, 0x7E38; cvt.rn.f16x2.e4m3x2 %r0, %rs1;", 0x5F003C00},
+       {"mov.b32 {%rc0, _, _, _}, 0x79; cvt.rn.f16x2.e2m1x2 %r0, %rc0;", 0x4600B800},
+       {"mov.b16 %rs1, 0x7F80; cvt.rn.bf16x2.ue8m0x2 %r0, %rs1;", 0x3F804000},
+       {"cvt.rz.satfinite.ue8m0x2.f32 %rs0, 0f3FFFFFFF, 0f40000000; cvt.u32.u16 %r0, %rs0;",
+        0x7F80},
+       {"cvt.rp.satfinite.ue8m0x2.f32 %rs0, 0f3F800001, 0f40000000; cvt.u32.u16 %r0, %rs0;",
+        0x8080}});
 }
 
 TEST(Numeric, EveryCodeIsRoundedToItself) {
@@ -140,7 +152,8 @@ TEST(Numeric, EveryCodeIsRoundedToItself) {
     for (uint32_t code = 0; code < codes; ++code) {
       const double value = decode_float(*format, code);
       if (std::isnan(value)) continue;
-      EXPECT_EQ(encode_float(*format, value, Rounding::kNearest, true), std::isinf(value) ? (code & format->sign) | format->largest : code);
+      EXPECT_EQ(encode_float(*format, value, Rounding::kNearest, true),
+                std::isinf(value) ? (code & format->sign) | format->largest : code);
     }
   }
 }
