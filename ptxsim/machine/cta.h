@@ -36,6 +36,10 @@ class CtaExtension {
   virtual ~CtaExtension() = default;
   // Asked once all threads have exited and nothing is pending: what was left behind, or nothing.
   virtual std::string left_behind() const { return ""; }
+  // Lanes of a warp have passed a wait: on an mbarrier, a barrier of threads or a cluster's.
+  virtual void passed_wait(int /*warp*/, LaneMask /*lanes*/) {}
+  // What keeps lanes of a warp from arriving there, or nothing.
+  virtual std::string may_signal(int /*warp*/, LaneMask /*lanes*/) const { return ""; }
 };
 
 struct Cta {

@@ -33,6 +33,7 @@ struct Settings {
   bool refuses_unset_reads =
       true;  // a read of bytes that nobody has written is an error; else it reads the poison
   uint32_t num_sms = 132;  // %nsmid
+  bool truncates_products = false;  // matrix instructions sum as matrix/dot.h\'s kTruncated
 };
 
 struct Launch {

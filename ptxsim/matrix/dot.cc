@@ -21,6 +21,7 @@ struct Line {
   const int16_t* a_exponent;
   const int16_t* b_exponent;
   int depth;
+  bool has_few_bits;  // of both spans and the number of terms
 };
 
 // All terms one by one, without limits.
@@ -41,14 +42,32 @@ Pair two_sum(double a, double b) {
   return {value, (a - (value - back)) + (b - back)};
 }
 
-float dot_exact(const Line& line, const Term& term) {
-  // Products are exact; most sums are, too: a sum of 32 e2m1 * e4m3 takes 27 bits.
-  double sum = -0.0, lost = 0;
+// In any order: no sum of these terms needs more than a double's 53 bits.
+double sum_of_few_bits(const Line& line) {
+  double sums[4] = {-0.0, -0.0, -0.0, -0.0};
+  int k = 0;
+  for (; k + 4 <= line.depth; k += 4) {
+    for (int i = 0; i < 4; ++i) sums[i] += line.a[k + i] * line.b[k + i];
+  }
+  for (; k < line.depth; ++k) sums[0] += line.a[k] * line.b[k];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// `lost`: 0 if the sum is exact, NaN once something was not finite.
+double sum_that_tells(const Line& line, double& lost) {
+  double sum = -0.0;
   for (int k = 0; k < line.depth; ++k) {
     const Pair next = two_sum(sum, line.a[k] * line.b[k]);
     sum = next.value;
-    lost += std::fabs(next.error);  // NaN once something was not finite
+    lost += std::fabs(next.error);
   }
+  return sum;
+}
+
+// Products are exact; most sums are, too: a sum of 32 e2m1 * e4m3 takes 27 bits.
+float dot_exact(const Line& line, const Term& term) {
+  double lost = 0;
+  const double sum = line.has_few_bits ? sum_of_few_bits(line) : sum_that_tells(line, lost);
   if (!std::isfinite(sum) || !std::isfinite(term.c)) {
     const double special = sum + static_cast<double>(term.c);
     return std::isnan(special) ? nan_f32() : static_cast<float>(special);
@@ -86,22 +105,59 @@ float dot_truncated(const Line& line, const Term& term, int fraction_bits) {
   return static_cast<float>(kept);
 }
 
+struct Decoded {
+  double value;
+  int exponent;
+};
+
+std::vector<Decoded> decode_all(Format format) {
+  std::vector<Decoded> all(size_t{1} << format_bits(format));
+  for (uint32_t code = 0; code < all.size(); ++code)
+    all[code] = {value_of(format, code), exponent_of(format, code)};
+  return all;
+}
+
+// All codes of a format of at most 16 bits; null: there are more.
+const Decoded* decoded(Format format) {
+  static const std::vector<std::vector<Decoded>> tables = [] {
+    std::vector<std::vector<Decoded>> made;
+    for (int i = 0; i <= static_cast<int>(Format::kBf16); ++i)
+      made.push_back(decode_all(Format(i)));
+    return made;
+  }();
+  const auto at = static_cast<size_t>(format);
+  return at < tables.size() ? tables[at].data() : nullptr;
+}
+
 }  // namespace
 
 Factors::Factors(Format format, std::span<const uint32_t> codes, int lines, int depth,
                  bool is_negated)
-    : lines_(lines), depth_(depth), values_(codes.size()), exponents_(codes.size()) {
+    : lines_(lines),
+      depth_(depth),
+      span_bits_(matrix::span_bits(format)),
+      values_(codes.size()),
+      exponents_(codes.size()) {
+  const Decoded* table = decoded(format);
+  const uint32_t mask = ~0U >> (32 - format_bits(format));
   for (size_t i = 0; i < codes.size(); ++i) {
-    const double value = value_of(format, codes[i]);
-    values_[i] = is_negated ? -value : value;
-    exponents_[i] = static_cast<int16_t>(exponent_of(format, codes[i]));
+    const Decoded one = table != nullptr
+                            ? table[codes[i] & mask]
+                            : Decoded{value_of(format, codes[i]), exponent_of(format, codes[i])};
+    values_[i] = is_negated ? -one.value : one.value;
+    exponents_[i] = static_cast<int16_t>(one.exponent);
   }
 }
 
 float dot(const Factors& a, const Factors& b, const Term& term, Arithmetic arithmetic) {
   if (term.scale_is_nan) return nan_f32();
-  const Line line = {a.values(term.a_line), b.values(term.b_line), a.exponents(term.a_line),
-                     b.exponents(term.b_line), a.depth()};
+  const Line line = {
+      a.values(term.a_line),
+      b.values(term.b_line),
+      a.exponents(term.a_line),
+      b.exponents(term.b_line),
+      a.depth(),
+      a.span_bits() + b.span_bits() + std::bit_width(static_cast<unsigned>(a.depth())) <= 53};
   return arithmetic.sum == Arithmetic::Sum::kExact
              ? dot_exact(line, term)
              : dot_truncated(line, term, arithmetic.fraction_bits);

@@ -42,9 +42,10 @@ class Factors {
   int depth() const { return depth_; }
   const double* values(int line) const { return &values_[int64_t{line} * depth_]; }
   const int16_t* exponents(int line) const { return &exponents_[int64_t{line} * depth_]; }
+  int span_bits() const { return span_bits_; }  // from the format's smallest bit to its largest
 
  private:
-  int lines_, depth_;
+  int lines_, depth_, span_bits_;
   std::vector<double> values_;
   std::vector<int16_t> exponents_;
 };

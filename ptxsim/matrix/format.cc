@@ -66,4 +66,13 @@ int exponent_of(Format format, uint32_t code) {
   return (row.has_sign() ? std::max(exponent, 1) : exponent) - row.bias;
 }
 
+int span_bits(Format format) {
+  const FormatRow& row = row_of(format);
+  const uint32_t most = row.magnitude_mask() - (row.largest == Largest::kOneNan ? 1 : 0);
+  const int largest =
+      static_cast<int>(most >> row.fraction_bits) - (row.largest == Largest::kIeee ? 1 : 0);
+  // 2^(largest exponent) in units of the smallest normal one's last bit, and the bits of the fraction.
+  return largest - (row.has_sign() ? 1 : 0) + row.fraction_bits + 1;
+}
+
 }  // namespace octet::ptxsim::matrix

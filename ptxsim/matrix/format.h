@@ -26,4 +26,7 @@ double value_of(Format format, uint32_t code);
 // since a multiplier that takes subnormals need not shift them first. What the truncating sum (dot.h) aligns by.
 int exponent_of(Format format, uint32_t code);
 
+// Of integers in units of the smallest number that hold every finite value: e2m1 4 (0.5 ... 6), e4m3 18, bf16 261.
+int span_bits(Format format);
+
 }  // namespace octet::ptxsim::matrix

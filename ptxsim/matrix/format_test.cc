@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ptxsim/matrix/format.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -85,6 +86,24 @@ TEST(Format, ExponentsAreOfTheDigitBeforeThePoint) {
   EXPECT_EQ(exponent_of(Format::kE2m1, 0x1), 0);    // 0.5
   EXPECT_EQ(exponent_of(Format::kUe8m0, 0), -127);
   EXPECT_EQ(exponent_of(Format::kBf16, 0xBF80), 0);  // -1
+}
+
+// Every finite value is an integer of so many bits, and the largest needs them all.
+TEST(Format, SpanBitsHoldEveryValue) {
+  for (const Format format : {Format::kE2m1, Format::kE2m3, Format::kE3m2, Format::kE4m3,
+                              Format::kE5m2, Format::kF16, Format::kBf16}) {
+    const double unit = value_of(format, 1);
+    double largest = 0;
+    for (uint32_t code = 0; code < 1U << format_bits(format); ++code) {
+      const double value = std::fabs(value_of(format, code)) / unit;
+      if (!std::isfinite(value)) continue;
+      EXPECT_EQ(value, std::floor(value));
+      largest = std::max(largest, value);
+    }
+    EXPECT_EQ(std::ilogb(largest) + 1, span_bits(format)) << format_name(format);
+  }
+  EXPECT_EQ(span_bits(Format::kE2m1), 4);
+  EXPECT_EQ(span_bits(Format::kE4m3), 18);
 }
 
 }  // namespace
