@@ -25,18 +25,20 @@ namespace octet::ptxsim::insn {
 constexpr int kTcgen05Channel = 0;
 constexpr int kWgmmaChannel = 1;  // + the warpgroup
 
-// f32 accumulators of a warpgroup's wgmma that are under way: they live here until the last has been performed.
+// Accumulators of a warpgroup that wgmma.mma_async still works on: from the first issue until the last has been performed they live here,
+// and their registers hold the poison.
 struct WgmmaAccumulator {
-  std::vector<machine::Slot> slots;          // a lane's registers
-  std::array<std::vector<float>, 4> values;  // a warp: [register, lane]
-  int left = 0;                              // operations to perform
+  std::vector<machine::Slot> slots;             // a lane's registers
+  int rows_of_b = 0;                            // n: chains of one shape alone are ordered
+  std::array<std::vector<uint32_t>, 4> values;  // a warp: [register, lane] f32
+  int left = 0;                                 // operations to perform
 };
 
 struct TensorWarp {
   machine::LaneMask unfenced = 0;     // passed a wait, no fence::after_thread_sync since
   machine::LaneMask unsignalled = 0;  // touched tensor memory, no fence::before_thread_sync since
   int loads = 0, stores = 0;          // to perform
-  bool wgmma_fenced = false;
+  std::vector<uint32_t> fenced_registers;  // as wgmma.fence found them; empty: there was none
   machine::AsyncGroups wgmma_groups;
 };
 
