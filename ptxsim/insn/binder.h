@@ -74,6 +74,7 @@ class Binder {
   Status predicate_result(const text::Operand& at);
   // {a, b, ...}: one Arg with a list. `count` elements, of these the wide kind where `is_wide`.
   Status source_vector(size_t i, Type type, size_t count, bool is_wide = false);
+  Status source_vector(const text::Operand& at, Type type, size_t count);
   Status result_vector(size_t i, Type type, size_t count, bool is_wide = false);
   // [a+8]: base and offset; a register of 32 or 64 bits, a symbol or a number.
   Status address(size_t i) { return address(operand(i)); }
