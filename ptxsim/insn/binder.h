@@ -44,7 +44,8 @@ class Binder {
   machine::Program& program() { return program_; }
 
   // Modifiers.
-  bool take(std::string_view modifier);  // the next one, if it is this
+  bool take(std::string_view modifier);       // the next one, if it is this
+  bool has(std::string_view modifier) const;  // one that is not taken yet is this
   // Index of the next one in the list, which is then taken; -1: it is none of them.
   int take_one_of(std::initializer_list<std::string_view> modifiers);
   Status expect(std::string_view modifier);
@@ -96,7 +97,7 @@ class Binder {
   Status push(const text::Operand& at, const Arg& arg);
   Result<Arg> value_of(const text::Operand& at, Type type, bool is_wide);
   Result<Arg> register_of(const text::Operand& at, Type type, bool is_wide);
-  Status vector(size_t i, Type type, size_t count, bool is_wide, bool is_result);
+  Status vector(const text::Operand& at, Type type, size_t count, bool is_wide, bool is_result);
 
   const text::Instruction& node_;
   size_t taken_;  // modifiers

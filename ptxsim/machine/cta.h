@@ -56,15 +56,17 @@ struct Cta {
   AsyncQueue pending;
   std::unique_ptr<CtaExtension> tensor;  // tensor memory, made by its family
   bool launched_dependents = false;      // griddepcontrol.launch_dependents, or exited
-  uint32_t live_threads = 0;
+  bool has_ended =
+      false;  // its threads have exited; its shared memory stays while the cluster does
+  uint32_t live_warps = 0;
 
   explicit Cta(size_t shared_bytes) : shared(shared_bytes) {}
 };
 
 struct Cluster {
-  std::vector<Cta*> ctas;  // by rank; null: exited and gone
-  Gate barrier;            // barrier.cluster
-  uint32_t live_threads = 0;
+  std::vector<std::unique_ptr<Cta>> ctas;  // by rank; they go together
+  Gate barrier;                            // barrier.cluster
+  uint32_t live_warps = 0;
 };
 
 struct Grid {
@@ -74,11 +76,11 @@ struct Grid {
   Memory parameters{0};
   bool is_programmatic = false;  // may start before the grid before it has ended
   Grid* before = nullptr;        // the grid that griddepcontrol.wait waits for
-  uint64_t started = 0;          // blocks
+  uint64_t started = 0;          // clusters
   uint64_t dependents_launched = 0;
   uint64_t ended = 0;
-  std::vector<std::unique_ptr<Cluster>> clusters;
-  std::vector<std::unique_ptr<Cta>> resident;
+  std::vector<uint32_t> initial_registers;  // of a warp, but for what differs between warps
+  std::vector<uint64_t> order;              // in which its clusters start
   bool has_ended() const { return ended == size.count(); }
 };
 

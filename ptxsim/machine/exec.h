@@ -20,7 +20,7 @@ struct Exec {
       nullptr;  // the lanes' place; instructions other than branches leave its pc alone
   uint32_t* registers = nullptr;
   LaneMask lanes = 0;  // of the fragment, for which the guard holds
-  uint64_t seen = 0;   // kYielded: a hash of what the poll saw
+  uint64_t seen = 0;   // kYielded, kBlocked: what the lanes saw; the same at the same place again is no progress
   Status error;
 
   uint32_t* words(const Arg& arg) const { return registers + arg.slot; }

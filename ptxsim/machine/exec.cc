@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ptxsim/machine/exec.h"
+
+#include <fmt/format.h>
+
+namespace octet::ptxsim::machine {
+namespace {
+
+std::string at_insn(const Program& program, const Insn& insn, std::string_view what,
+                    const std::string& who) {
+  return fmt::format("line {}, column {}: '{}': {} ({})", insn.place.line, insn.place.column,
+                     program.texts[insn.index], what, who);
+}
+
+constexpr uint64_t kLongestDelay = 2000;  // instructions of the machine; 0 is as likely as 1999
+
+}  // namespace
+
+Outcome Exec::fail(const Insn& insn, std::string_view what, int lane) {
+  std::string who = fmt::format("block {}, warp {}", cta.number, warp.index);
+  if (lane >= 0) who += fmt::format(", lane {}", lane);
+  error = {Code::kInvalidArgument, at_insn(program(), insn, what, who)};
+  return Outcome::kFailed;
+}
+
+Status async_error(const Cta& cta, const Insn& insn, std::string_view what) {
+  return {Code::kInvalidArgument, at_insn(*cta.grid->program, insn, what,
+                                          fmt::format("block {}, performed later", cta.number))};
+}
+
+Outcome Exec::post(const Insn& insn, int channel, std::function<Status()> perform) {
+  ++machine.counts().async_ops;
+  if (machine.settings().time == Time::kEager) {
+    error = perform();
+    return error.ok() ? Outcome::kNext : Outcome::kFailed;
+  }
+  AsyncOp op{&insn, warp.index, channel, 0, std::move(perform)};
+  if (machine.settings().time == Time::kRandom) {
+    op.due = machine.now() + machine.random().below(kLongestDelay);
+  }
+  cta.pending.push(std::move(op));
+  return Outcome::kNext;
+}
+
+}  // namespace octet::ptxsim::machine
