@@ -73,7 +73,7 @@ Result<matrix::Factors> read_a(const AsyncAccess& by, const machine::TensorMemor
   const auto& shape = product.shape;
   if (product.a)
     return read_factors(by, *product.a, {shape.a_format, shape.a_major, shape.m, shape.k},
-                        shape.a_is_negated);
+                        shape.a_is_negated, Unset::kRefused);
   if (const auto unset = memory.find_unset({0, shape.m, product.a_column, shape.k / 2}))
     return invalid_argument("a: " + *unset);
   std::vector<uint32_t> codes(static_cast<size_t>(shape.m * shape.k));
@@ -91,7 +91,7 @@ Status multiply(const AsyncAccess& by, machine::TensorMemory& memory, const Prod
   OCTET_ASSIGN_OR_RETURN(
       const matrix::Factors b,
       read_factors(by, product.b, {shape.b_format, shape.b_major, shape.n, shape.k},
-                   shape.b_is_negated));
+                   shape.b_is_negated, Unset::kRefused));
   std::vector<Scale> a_scales(static_cast<size_t>(shape.m)), b_scales(static_cast<size_t>(shape.n));
   if (shape.kind == MmaKind::kMxf8f6f4) {
     OCTET_ASSIGN_OR_RETURN(

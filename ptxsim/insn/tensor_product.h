@@ -8,9 +8,14 @@
 
 namespace octet::ptxsim::insn {
 
+// Bytes that nobody has written: an error; or their poison, which is NaN in every format of 8 and 16 bits, so that a row or column of the
+// product that a kernel does not look at may have no values (that of a wgmma has always 8 columns).
+enum class Unset { kRefused, kPoison };
+
 // Reads a matrix by the asynchronous proxy, every chunk with its bounds; only bytes that hold elements.
 Result<matrix::Factors> read_factors(const AsyncAccess& by, const matrix::SharedLayout& layout,
-                                     const matrix::OperandShape& shape, bool is_negated);
+                                     const matrix::OperandShape& shape, bool is_negated,
+                                     Unset unset);
 
 // `keeps_13_bits`: 8-bit formats on Hopper.
 matrix::Arithmetic arithmetic_of(const machine::Machine& machine, bool keeps_13_bits);

@@ -8,6 +8,7 @@
 // performed in the order of their issue.
 // Errors beside the operands': a register of a or d that has another value than at the last wgmma.fence (or no fence at all); one of
 // d that another product under way works on with another shape.
+// Bytes of shared memory that nobody has written are NaN, no error: a kernel may leave columns of its product unused.
 // Not modelled: d in f16, integers, tf32, sparse matrices. A register written with the value that it had, without a fence behind it, is
 // not seen.
 #include <algorithm>
@@ -131,14 +132,14 @@ Status multiply(const AsyncAccess& by, const Product& product) {
   if (product.a) {
     OCTET_ASSIGN_OR_RETURN(
         a, read_factors(by, *product.a, {product.a_format, major(kATransposed), 64, product.k},
-                        (product.flags & kANegated) != 0));
+                        (product.flags & kANegated) != 0, Unset::kPoison));
   } else {
     a = a_of_registers(product);
   }
   OCTET_ASSIGN_OR_RETURN(
       const matrix::Factors b,
       read_factors(by, product.b, {product.b_format, major(kBTransposed), product.n, product.k},
-                   (product.flags & kBNegated) != 0));
+                   (product.flags & kBNegated) != 0, Unset::kPoison));
   const matrix::Arithmetic arithmetic = arithmetic_of(*by.machine, product.k == 32);
   for (int w = 0; w < 4; ++w) {
     std::vector<uint32_t>& values = product.d->values[static_cast<size_t>(w)];
