@@ -154,7 +154,10 @@ Status take_shape(Binder& b, int* k, Kind* kind) {
 
 Status bind_scales(Binder& b) {
   for (const size_t i : {4, 6}) {
-    OCTET_RETURN_IF_ERROR(b.source(i, Type::kB32));
+    // With or without braces: the ISA's text has none, its users have.
+    const text::Operand& at = b.operand(i);
+    const bool is_vector = at.kind == text::Operand::Kind::kVector && at.parts.size() == 1;
+    OCTET_RETURN_IF_ERROR(b.source(is_vector ? at.parts[0] : at, Type::kB32));
     OCTET_RETURN_IF_ERROR(b.source_vector(i + 1, Type::kU16, 2));
   }
   return {};

@@ -31,6 +31,9 @@ class TensorTest {
 
   // Bytes that the kernel reads, or as many unset bytes that it writes: the next parameter.
   void input(std::vector<uint8_t> bytes) { buffers_.push_back({std::move(bytes), true}); }
+  void both(std::vector<uint8_t> bytes) {
+    buffers_.push_back({std::move(bytes), true, nullptr, true});
+  }
   void output(size_t bytes) { buffers_.push_back({std::vector<uint8_t>(bytes), false}); }
   // A parameter whose bytes are made once the buffers' addresses are known.
   using Make = std::vector<uint8_t> (*)(const std::vector<uint64_t>&);
@@ -55,7 +58,7 @@ class TensorTest {
       std::memcpy(launch.parameters.data(), addresses.data(), launch.parameters.size());
     OCTET_RETURN_IF_ERROR(machine.run(launch));
     for (size_t i = 0; i < buffers_.size(); ++i) {
-      if (buffers_[i].is_input) continue;
+      if (buffers_[i].is_input && !buffers_[i].is_read_back) continue;
       OCTET_ASSIGN_OR_RETURN(buffers_[i].bytes,
                              machine.memory().read(addresses[i], buffers_[i].bytes.size()));
     }
@@ -88,6 +91,7 @@ class TensorTest {
     std::vector<uint8_t> bytes;
     bool is_input = false;
     Make make = nullptr;
+    bool is_read_back = false;  // an input that the kernel changes
   };
   uint32_t threads_;
   std::string source_;
