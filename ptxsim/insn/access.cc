@@ -2,7 +2,6 @@
 #include "ptxsim/insn/access.h"
 
 #include <cstring>
-
 #include <fmt/format.h>
 
 namespace octet::ptxsim::insn {
@@ -15,24 +14,29 @@ using machine::Outcome;
 
 bool in_window(uint64_t address, uint64_t window) { return (address >> 40) == (window >> 40); }
 
-std::string locate_shared(Cta& cta, uint64_t address, uint64_t bytes, bool is_cluster, Located* at) {
+std::string locate_shared(Cta& cta, uint64_t address, uint64_t bytes, bool is_cluster,
+                          Located* at) {
   const uint64_t rank = address >> machine::kRankShift;
   const uint64_t offset = address & machine::kSharedOffsetMask;
   if (rank >= cta.cluster->ctas.size()) {
-    return fmt::format("shared address {:#x} names rank {} of a cluster of {}", address, rank, cta.cluster->ctas.size());
+    return fmt::format("shared address {:#x} names rank {} of a cluster of {}", address, rank,
+                       cta.cluster->ctas.size());
   }
   if (!is_cluster && rank != cta.rank) {
-    return fmt::format("shared::cta address {:#x} is of rank {}, this block has rank {}", address, rank, cta.rank);
+    return fmt::format("shared::cta address {:#x} is of rank {}, this block has rank {}", address,
+                       rank, cta.rank);
   }
   Cta& owner = *cta.cluster->ctas[rank];
   if (!owner.shared.covers(offset, bytes)) {
-    return fmt::format("{} bytes at shared address {:#x}, there are {}", bytes, offset, owner.shared.size());
+    return fmt::format("{} bytes at shared address {:#x}, there are {}", bytes, offset,
+                       owner.shared.size());
   }
   *at = {&owner.shared, offset, &owner, nullptr};
   return "";
 }
 
-std::string locate_local(machine::Warp* warp, int lane, uint64_t address, uint64_t bytes, Located* at) {
+std::string locate_local(machine::Warp* warp, int lane, uint64_t address, uint64_t bytes,
+                         Located* at) {
   const uint64_t size = warp == nullptr ? 0 : warp->cta->grid->program->local_bytes;
   if (address > size || bytes > size - address) {
     return fmt::format("{} bytes at local address {:#x}, there are {}", bytes, address, size);
@@ -44,34 +48,42 @@ std::string locate_local(machine::Warp* warp, int lane, uint64_t address, uint64
   return "";
 }
 
-std::string locate_generic(machine::Machine& machine, Cta& cta, machine::Warp* warp, int lane, uint64_t address,
-                           uint64_t bytes, Located* at) {
+std::string locate_generic(machine::Machine& machine, Cta& cta, machine::Warp* warp, int lane,
+                           uint64_t address, uint64_t bytes, Located* at) {
   using machine::kLocalWindow, machine::kParamWindow, machine::kSharedWindow;
-  if (in_window(address, kSharedWindow)) return locate_shared(cta, address - kSharedWindow, bytes, true, at);
+  if (in_window(address, kSharedWindow))
+    return locate_shared(cta, address - kSharedWindow, bytes, true, at);
   if (in_window(address, kParamWindow)) {
     return locate(machine, cta, warp, lane, Space::kParam, address - kParamWindow, bytes, at);
   }
-  if (in_window(address, kLocalWindow)) return locate_local(warp, lane, address - kLocalWindow, bytes, at);
+  if (in_window(address, kLocalWindow))
+    return locate_local(warp, lane, address - kLocalWindow, bytes, at);
   return locate(machine, cta, warp, lane, Space::kGlobal, address, bytes, at);
 }
 
 }  // namespace
 
-std::string locate(machine::Machine& machine, Cta& cta, machine::Warp* warp, int lane, Space space, uint64_t address,
-                   uint64_t bytes, Located* at) {
+std::string locate(machine::Machine& machine, Cta& cta, machine::Warp* warp, int lane, Space space,
+                   uint64_t address, uint64_t bytes, Located* at) {
   switch (space) {
-    case Space::kShared: return locate_shared(cta, address, bytes, false, at);
-    case Space::kSharedCluster: return locate_shared(cta, address, bytes, true, at);
-    case Space::kLocal: return locate_local(warp, lane, address, bytes, at);
+    case Space::kShared:
+      return locate_shared(cta, address, bytes, false, at);
+    case Space::kSharedCluster:
+      return locate_shared(cta, address, bytes, true, at);
+    case Space::kLocal:
+      return locate_local(warp, lane, address, bytes, at);
     case Space::kParam:
       if (!cta.grid->parameters.covers(address, bytes)) {
-        return fmt::format("{} bytes at parameter byte {}, there are {}", bytes, address, cta.grid->parameters.size());
+        return fmt::format("{} bytes at parameter byte {}, there are {}", bytes, address,
+                           cta.grid->parameters.size());
       }
       *at = {&cta.grid->parameters, address, nullptr, nullptr};
       return "";
     case Space::kGlobal:
-    case Space::kConst: break;
-    case Space::kGeneric: return locate_generic(machine, cta, warp, lane, address, bytes, at);
+    case Space::kConst:
+      break;
+    case Space::kGeneric:
+      return locate_generic(machine, cta, warp, lane, address, bytes, at);
   }
   machine::Allocation* found = machine.memory().find(address, bytes);
   if (found == nullptr) return machine.memory().explain(address, bytes);
@@ -84,7 +96,8 @@ namespace {
 enum class Access { kRead, kWrite, kUpdate };
 
 // What is wrong with an access of memory that is there; empty: nothing.
-std::string check_bytes(const machine::Machine& machine, const Located& at, uint64_t bytes, Access access) {
+std::string check_bytes(const machine::Machine& machine, const Located& at, uint64_t bytes,
+                        Access access) {
   using Byte = Memory::Byte;
   if (access != Access::kWrite && !at.memory->all_are(Byte::kSet, at.offset, bytes)) {
     if (at.memory->any_is(Byte::kMbarrier, at.offset, bytes)) return "reads an mbarrier object";
@@ -97,12 +110,13 @@ std::string check_bytes(const machine::Machine& machine, const Located& at, uint
   if (at.allocation != nullptr && at.allocation->is_read_only) {
     return fmt::format("writes '{}', which is only read", at.allocation->name);
   }
-  if (at.shared_of != nullptr && at.memory->any_is(Byte::kMbarrier, at.offset, bytes)) return "writes an mbarrier object";
+  if (at.shared_of != nullptr && at.memory->any_is(Byte::kMbarrier, at.offset, bytes))
+    return "writes an mbarrier object";
   return "";
 }
 
-uint8_t* lane_bytes(Exec& x, const machine::Insn& insn, Space space, uint64_t address, uint32_t bytes, int lane,
-                    Access access) {
+uint8_t* lane_bytes(Exec& x, const machine::Insn& insn, Space space, uint64_t address,
+                    uint32_t bytes, int lane, Access access) {
   Located at;
   std::string wrong = locate(x.machine, x.cta, &x.warp, lane, space, address, bytes, &at);
   if (wrong.empty() && address % bytes != 0) {
@@ -123,30 +137,37 @@ uint8_t* lane_bytes(Exec& x, const machine::Insn& insn, Space space, uint64_t ad
 
 }  // namespace
 
-const uint8_t* read_lane(Exec& x, const machine::Insn& insn, Space space, uint64_t address, uint32_t bytes, int lane) {
+const uint8_t* read_lane(Exec& x, const machine::Insn& insn, Space space, uint64_t address,
+                         uint32_t bytes, int lane) {
   return lane_bytes(x, insn, space, address, bytes, lane, Access::kRead);
 }
 
-uint8_t* write_lane(Exec& x, const machine::Insn& insn, Space space, uint64_t address, uint32_t bytes, int lane) {
+uint8_t* write_lane(Exec& x, const machine::Insn& insn, Space space, uint64_t address,
+                    uint32_t bytes, int lane) {
   return lane_bytes(x, insn, space, address, bytes, lane, Access::kWrite);
 }
 
-uint8_t* update_lane(Exec& x, const machine::Insn& insn, Space space, uint64_t address, uint32_t bytes, int lane) {
+uint8_t* update_lane(Exec& x, const machine::Insn& insn, Space space, uint64_t address,
+                     uint32_t bytes, int lane) {
   return lane_bytes(x, insn, space, address, bytes, lane, Access::kUpdate);
 }
 
 namespace {
 
-Status async_locate(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes, Access access, Located* at) {
-  std::string wrong = locate(*by.machine, *by.cta, by.cta->warps[by.warp].get(), 0, space, address, bytes, at);
+Status async_locate(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,
+                    Access access, Located* at) {
+  std::string wrong =
+      locate(*by.machine, *by.cta, by.cta->warps[by.warp].get(), 0, space, address, bytes, at);
   if (wrong.empty()) wrong = check_bytes(*by.machine, *at, bytes, access);
-  if (wrong.empty() && at->shared_of != nullptr && at->shared_of->has_ended) wrong = "the block whose shared memory it is has exited";
+  if (wrong.empty() && at->shared_of != nullptr && at->shared_of->has_ended)
+    wrong = "the block whose shared memory it is has exited";
   return wrong.empty() ? Status{} : async_error(*by.cta, *by.insn, wrong);
 }
 
 }  // namespace
 
-Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes, uint8_t* to) {
+Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,
+                  uint8_t* to) {
   Located at;
   OCTET_RETURN_IF_ERROR(async_locate(by, space, address, bytes, Access::kRead, &at));
   std::memcpy(to, at.memory->at(at.offset), bytes);
@@ -154,7 +175,8 @@ Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t
   return {};
 }
 
-Status async_write(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes, const uint8_t* from) {
+Status async_write(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,
+                   const uint8_t* from) {
   Located at;
   OCTET_RETURN_IF_ERROR(async_locate(by, space, address, bytes, Access::kWrite, &at));
   std::memcpy(at.memory->at(at.offset), from, bytes);
@@ -175,11 +197,14 @@ namespace {
 Status at_mbarrier(const AsyncAccess& by, uint64_t address, machine::Mbarrier** found) {
   Located at;
   OCTET_RETURN_IF_ERROR([&]() -> Status {
-    const std::string wrong = locate(*by.machine, *by.cta, nullptr, 0, Space::kSharedCluster, address, machine::kMbarrierBytes, &at);
+    const std::string wrong = locate(*by.machine, *by.cta, nullptr, 0, Space::kSharedCluster,
+                                     address, machine::kMbarrierBytes, &at);
     return wrong.empty() ? Status{} : async_error(*by.cta, *by.insn, wrong);
   }());
   *found = at.shared_of->mbarriers.find(uint32_t(at.offset));
-  if (*found == nullptr) return async_error(*by.cta, *by.insn, fmt::format("no mbarrier at shared address {:#x}", address));
+  if (*found == nullptr)
+    return async_error(*by.cta, *by.insn,
+                       fmt::format("no mbarrier at shared address {:#x}", address));
   return {};
 }
 
@@ -199,11 +224,14 @@ Status async_arrive(const AsyncAccess& by, uint64_t mbarrier, int64_t count) {
   return wrong.empty() ? Status{} : async_error(*by.cta, *by.insn, wrong);
 }
 
-machine::Warp& warpgroup_warp(machine::Exec& x, int i) { return *x.cta.warps[x.warp.index / 4 * 4 + i]; }
+machine::Warp& warpgroup_warp(machine::Exec& x, int i) {
+  return *x.cta.warps[x.warp.index / 4 * 4 + i];
+}
 
 Outcome gather_warpgroup(Exec& x, const machine::Insn& insn, WhenAll when_all) {
   const int first = x.warp.index / 4 * 4;
-  if (size_t(first) + 4 > x.cta.warps.size()) return x.fail(insn, "fewer than four warps in this warpgroup");
+  if (size_t(first) + 4 > x.cta.warps.size())
+    return x.fail(insn, "fewer than four warps in this warpgroup");
   machine::Gate& gate = x.cta.warpgroups[x.warp.index / 4];
   uint64_t& ticket = x.fragment->ticket;
   x.seen = gate.openings;
@@ -213,7 +241,9 @@ Outcome gather_warpgroup(Exec& x, const machine::Insn& insn, WhenAll when_all) {
     return Outcome::kNext;
   }
   if (gate.arrived != 0 && gate.insn != insn.index) {
-    return x.fail(insn, "another warp of the warpgroup is at another instruction that all four must run together");
+    return x.fail(
+        insn,
+        "another warp of the warpgroup is at another instruction that all four must run together");
   }
   gate.insn = insn.index;
   if (++gate.arrived < 4) {

@@ -3,10 +3,9 @@
 
 #include <bit>
 #include <cmath>
+#include <fmt/format.h>
 #include <fstream>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "ptxsim/insn/numeric.h"
 
@@ -29,16 +28,21 @@ uint32_t rounded(double exact, int delta = 0) {
   return delta == 0 || !std::isfinite(f32(bits)) ? bits : bits + uint32_t(delta);
 }
 
-int delta_of(const std::vector<int8_t>& table, uint32_t index) { return table.empty() ? 0 : table[index]; }
+int delta_of(const std::vector<int8_t>& table, uint32_t index) {
+  return table.empty() ? 0 : table[index];
+}
 
 // 2^(fraction of a) and the power of two: a in fixed point with 23 fraction bits, its negatives in one's complement unless they are
 // whole. This is how the device's results over all arguments follow from those over [1, 2).
 double ex2_fixed(float a) {
   const double n = std::floor(std::fabs(double(a)) * double(1 << 23));
   const auto magnitude = int64_t(n);
-  const int64_t v = a >= 0 ? magnitude : (magnitude & kMantissa) == 0 ? -magnitude : -(magnitude + 1);
+  const int64_t v = a >= 0                         ? magnitude
+                    : (magnitude & kMantissa) == 0 ? -magnitude
+                                                   : -(magnitude + 1);
   const auto fraction = uint32_t(v & kMantissa);
-  const uint32_t bits = rounded(std::exp2(1 + double(fraction) / double(1 << 23)), delta_of(tables().ex2, fraction));
+  const uint32_t bits =
+      rounded(std::exp2(1 + double(fraction) / double(1 << 23)), delta_of(tables().ex2, fraction));
   return std::ldexp(double(f32(bits)), int(v >> 23) - 1);
 }
 

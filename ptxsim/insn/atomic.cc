@@ -22,22 +22,33 @@ T extreme(Op op, T a, T c) {
 
 uint64_t apply(Op op, Type type, uint64_t old, uint64_t a, uint64_t c) {
   switch (op) {
-    case kAnd: return old & a;
-    case kOr: return old | a;
-    case kXor: return old ^ a;
-    case kExch: return a;
-    case kCas: return old == a ? c : old;
-    case kInc: return old >= a ? 0 : old + 1;
-    case kDec: return old == 0 || old > a ? a : old - 1;
+    case kAnd:
+      return old & a;
+    case kOr:
+      return old | a;
+    case kXor:
+      return old ^ a;
+    case kExch:
+      return a;
+    case kCas:
+      return old == a ? c : old;
+    case kInc:
+      return old >= a ? 0 : old + 1;
+    case kDec:
+      return old == 0 || old > a ? a : old - 1;
     case kAdd:
       if (type == Type::kF32) return bits32(f32(uint32_t(old)) + f32(uint32_t(a)));
       return old + a;
-    default: break;
+    default:
+      break;
   }
   switch (type) {
-    case Type::kS32: return uint32_t(extreme(op, int32_t(uint32_t(old)), int32_t(uint32_t(a))));
-    case Type::kS64: return uint64_t(extreme(op, int64_t(old), int64_t(a)));
-    default: return extreme(op, old, a);
+    case Type::kS32:
+      return uint32_t(extreme(op, int32_t(uint32_t(old)), int32_t(uint32_t(a))));
+    case Type::kS64:
+      return uint64_t(extreme(op, int64_t(old), int64_t(a)));
+    default:
+      return extreme(op, old, a);
   }
 }
 
@@ -50,7 +61,8 @@ Outcome run_atomic(Exec& x, const Insn& insn) {
   bool changed = false;
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
-    uint8_t* at = update_lane(x, insn, Space(insn.mods[kSpace]), x.address(address, lane), uint32_t(bytes), lane);
+    uint8_t* at = update_lane(x, insn, Space(insn.mods[kSpace]), x.address(address, lane),
+                              uint32_t(bytes), lane);
     if (at == nullptr) return Outcome::kFailed;
     uint64_t old = 0;
     std::memcpy(&old, at, size_t(bytes));
@@ -69,9 +81,12 @@ Status bind_atomic(Binder& b, bool is_red) {
   take_order(b);
   take_scope(b);
   const Space space = take_space(b);
-  OCTET_ASSIGN_OR_RETURN(const int op, b.expect_one_of({"and", "or", "xor", "exch", "add", "inc", "dec", "min", "max", "cas"}));
+  OCTET_ASSIGN_OR_RETURN(const int op, b.expect_one_of({"and", "or", "xor", "exch", "add", "inc",
+                                                        "dec", "min", "max", "cas"}));
   const bool has_policy = b.take_cache_hints();
-  OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type({Type::kB32, Type::kB64, Type::kU32, Type::kU64, Type::kS32, Type::kS64, Type::kF32}));
+  OCTET_ASSIGN_OR_RETURN(const Type type,
+                         b.take_type({Type::kB32, Type::kB64, Type::kU32, Type::kU64, Type::kS32,
+                                      Type::kS64, Type::kF32}));
   if (is_red && (op == kExch || op == kCas)) return b.refuse("red has no such operation");
   if (type == Type::kF32 && op != kAdd) return b.refuse("f32 is only added");
   const size_t operands = (is_red ? 2 : 3) + (op == kCas ? 1 : 0) + (has_policy ? 1 : 0);

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 
 #include "ptxsim/insn/names.h"
 #include "ptxsim/text/print.h"
@@ -20,7 +19,8 @@ using text::Operand;
 int bits_of(Type type) { return type == Type::kPred ? 1 : text::type_bits(type); }
 
 bool is_bits(Type type) {
-  return type == Type::kB8 || type == Type::kB16 || type == Type::kB32 || type == Type::kB64 || type == Type::kB128;
+  return type == Type::kB8 || type == Type::kB16 || type == Type::kB32 || type == Type::kB64 ||
+         type == Type::kB128;
 }
 
 // PTX ISA 9.4: the same width; .b agrees with everything, signed with unsigned, floats with nothing else.
@@ -34,11 +34,13 @@ bool literal_bits(const text::Number& number, Type type, uint64_t* bits) {
   *bits = number.bits;
   if (number.kind == Kind::kInteger) return !is_float(type) || number.bits == 0;
   if (type == Type::kF32 || type == Type::kB32) {
-    if (number.kind == Kind::kF64) *bits = std::bit_cast<uint32_t>(float(std::bit_cast<double>(number.bits)));
+    if (number.kind == Kind::kF64)
+      *bits = std::bit_cast<uint32_t>(float(std::bit_cast<double>(number.bits)));
     return true;
   }
   if (type == Type::kF64 || type == Type::kB64) {
-    if (number.kind == Kind::kF32) *bits = std::bit_cast<uint64_t>(double(std::bit_cast<float>(uint32_t(number.bits))));
+    if (number.kind == Kind::kF32)
+      *bits = std::bit_cast<uint64_t>(double(std::bit_cast<float>(uint32_t(number.bits))));
     return true;
   }
   return false;
@@ -61,7 +63,8 @@ bool Binder::take(std::string_view modifier) {
 }
 
 bool Binder::has(std::string_view modifier) const {
-  return std::find(node_.modifiers.begin() + int64_t(taken_), node_.modifiers.end(), modifier) != node_.modifiers.end();
+  return std::find(node_.modifiers.begin() + int64_t(taken_), node_.modifiers.end(), modifier) !=
+         node_.modifiers.end();
 }
 
 int Binder::take_one_of(std::initializer_list<std::string_view> modifiers) {
@@ -79,7 +82,8 @@ Status Binder::expect(std::string_view modifier) {
 
 Result<int> Binder::expect_one_of(std::initializer_list<std::string_view> modifiers) {
   const int index = take_one_of(modifiers);
-  if (index < 0) return refuse(fmt::format("want one of the modifiers .{}", fmt::join(modifiers, " .")));
+  if (index < 0)
+    return refuse(fmt::format("want one of the modifiers .{}", fmt::join(modifiers, " .")));
   return index;
 }
 
@@ -88,9 +92,10 @@ bool Binder::take_cache_hints() {
   for (;;) {
     if (take("L2::cache_hint")) {
       has_policy = true;
-    } else if (take_one_of({"ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first",
-                            "L1::evict_last", "L1::no_allocate", "L2::evict_normal", "L2::evict_first", "L2::evict_last",
-                            "L2::64B", "L2::128B", "L2::256B"}) < 0) {
+    } else if (take_one_of({"ca", "cg", "cs", "lu", "cv", "wb", "wt", "L1::evict_normal",
+                            "L1::evict_unchanged", "L1::evict_first", "L1::evict_last",
+                            "L1::no_allocate", "L2::evict_normal", "L2::evict_first",
+                            "L2::evict_last", "L2::64B", "L2::128B", "L2::256B"}) < 0) {
       return has_policy;
     }
   }
@@ -99,13 +104,14 @@ bool Binder::take_cache_hints() {
 Result<Type> Binder::take_type(std::initializer_list<Type> types) {
   if (taken_ < node_.modifiers.size()) {
     const auto type = text::find_type(node_.modifiers[taken_]);
-    if (type && (types.size() == 0 || std::find(types.begin(), types.end(), *type) != types.end())) {
+    if (type &&
+        (types.size() == 0 || std::find(types.begin(), types.end(), *type) != types.end())) {
       ++taken_;
       return *type;
     }
   }
   std::string want;
-  for (const Type type : types) want += fmt::format(" .{}", text::type_name(type));
+  for (const Type type : types) (want += " .") += text::type_name(type);
   return refuse(want.empty() ? "want a type" : fmt::format("want one of the types{}", want));
 }
 
@@ -116,8 +122,9 @@ Status Binder::done(size_t fewest, size_t most) {
     return unmodelled(fmt::format("the modifier '.{}' is not known here", node_.modifiers[taken_]));
   }
   if (num_operands() < fewest || num_operands() > most) {
-    return refuse(fewest == most ? fmt::format("{} operands, want {}", num_operands(), fewest)
-                                 : fmt::format("{} operands, want {} to {}", num_operands(), fewest, most));
+    return refuse(fewest == most
+                      ? fmt::format("{} operands, want {}", num_operands(), fewest)
+                      : fmt::format("{} operands, want {} to {}", num_operands(), fewest, most));
   }
   return {};
 }
@@ -134,9 +141,12 @@ Result<Arg> Binder::register_of(const Operand& at, Type type, bool is_wide) {
   if (!found) return refuse(at, fmt::format("'{}' is not declared as a register here", at.name));
   const int want = bits_of(type);
   const bool fits = is_wide ? found->bits >= want && found->bits != 1 : found->bits == want;
-  if (!fits) return refuse(at, fmt::format("'{}' has {} bits, want {}{}", at.name, found->bits, want, is_wide ? " or more" : ""));
+  if (!fits)
+    return refuse(at, fmt::format("'{}' has {} bits, want {}{}", at.name, found->bits, want,
+                                  is_wide ? " or more" : ""));
   if (!is_wide && !agrees(found->type, type)) {
-    return refuse(at, fmt::format("'{}' is .{}, want .{}", at.name, text::type_name(found->type), text::type_name(type)));
+    return refuse(at, fmt::format("'{}' is .{}, want .{}", at.name, text::type_name(found->type),
+                                  text::type_name(type)));
   }
   Arg arg;
   arg.slot = found->slot;
@@ -161,7 +171,8 @@ Result<Arg> Binder::value_of(const Operand& at, Type type, bool is_wide) {
   int special_bits = 0;
   const std::string whole = at.component.empty() ? at.name : at.name + "." + at.component;
   if (const auto special = names_.find_special(whole, &special_bits)) {
-    if (special_bits != arg.bits) return refuse(at, fmt::format("'{}' has {} bits, want {}", whole, special_bits, arg.bits));
+    if (special_bits != arg.bits)
+      return refuse(at, fmt::format("'{}' has {} bits, want {}", whole, special_bits, arg.bits));
     arg.slot = *special;
     return arg;
   }
@@ -204,7 +215,8 @@ Status Binder::predicate_source(size_t i) {
   const Operand& at = operand(i);
   Arg arg;
   arg.bits = 1;
-  if (at.kind == Operand::Kind::kNumber && at.number.kind == text::Number::Kind::kInteger && at.number.bits <= 1) {
+  if (at.kind == Operand::Kind::kNumber && at.number.kind == text::Number::Kind::kInteger &&
+      at.number.bits <= 1) {
     arg.slot = names_.literal(1, at.number.bits);
     return push(at, arg);
   }
@@ -216,6 +228,13 @@ Status Binder::predicate_source(size_t i) {
 
 Status Binder::predicate_result(size_t i) { return predicate_result(operand(i)); }
 Status Binder::predicate_result(const Operand& at) { return result(at, Type::kPred); }
+
+Status Binder::sink(Type type) {
+  Operand at;
+  at.kind = Operand::Kind::kSink;
+  at.place = node_.place;
+  return result(at, type);
+}
 
 Status Binder::vector(const Operand& at, Type type, size_t count, bool is_wide, bool is_result) {
   if (at.kind != Operand::Kind::kVector || at.parts.size() != count) {
@@ -236,7 +255,8 @@ Status Binder::vector(const Operand& at, Type type, size_t count, bool is_wide, 
       OCTET_ASSIGN_OR_RETURN(element, value_of(part, type, is_wide));
     }
     if (element.bits > whole.bits && !is_wide) return refuse(part, "an element of another width");
-    if (&part != &at.parts.front() && element.bits != whole.bits) return refuse(part, "an element of another width");
+    if (&part != &at.parts.front() && element.bits != whole.bits)
+      return refuse(part, "an element of another width");
     whole.bits = element.bits;
     program_.lists.push_back(element.slot);
   }
@@ -254,7 +274,8 @@ Status Binder::result_vector(size_t i, Type type, size_t count, bool is_wide) {
 }
 
 Status Binder::address(const Operand& at) {
-  if (at.kind != Operand::Kind::kAddress || at.parts.size() != 1) return refuse(at, "want an address: [a] or [a+8]");
+  if (at.kind != Operand::Kind::kAddress || at.parts.size() != 1)
+    return refuse(at, "want an address: [a] or [a+8]");
   return address_part(at.parts[0]);
 }
 
@@ -265,12 +286,15 @@ Status Binder::address_part(const Operand& part) {
     arg.slot = names_.literal(64, part.number.bits);
     return push(part, arg);
   }
-  if (part.kind != Operand::Kind::kName || !part.component.empty()) return refuse(part, "want a register, a symbol or a number");
+  if (part.kind != Operand::Kind::kName || !part.component.empty())
+    return refuse(part, "want a register, a symbol or a number");
   if (const auto found = names_.find_register(part.name)) {
     if (found->bits != 32 && found->bits != 64) {
-      return refuse(part, fmt::format("'{}' has {} bits, an address has 32 or 64", part.name, found->bits));
+      return refuse(
+          part, fmt::format("'{}' has {} bits, an address has 32 or 64", part.name, found->bits));
     }
-    if (part.offset < std::numeric_limits<int32_t>::min() || part.offset > std::numeric_limits<int32_t>::max()) {
+    if (part.offset < std::numeric_limits<int32_t>::min() ||
+        part.offset > std::numeric_limits<int32_t>::max()) {
       return refuse(part, fmt::format("the offset {} has more than 32 bits", part.offset));
     }
     arg.slot = found->slot;
@@ -284,6 +308,11 @@ Status Binder::address_part(const Operand& part) {
   return push(part, arg);
 }
 
+bool Binder::is_predicate(const Operand& at) const {
+  const auto found = names_.find_register(at.name);
+  return found && found->bits == 1;
+}
+
 Result<int64_t> Binder::number(size_t i) {
   const Operand& at = operand(i);
   if (at.kind != Operand::Kind::kNumber || at.number.kind != text::Number::Kind::kInteger) {
@@ -294,7 +323,8 @@ Result<int64_t> Binder::number(size_t i) {
 
 Status Binder::label(size_t i) {
   const Operand& at = operand(i);
-  if (at.kind != Operand::Kind::kName || at.offset != 0 || !at.component.empty()) return refuse(at, "want a label");
+  if (at.kind != Operand::Kind::kName || at.offset != 0 || !at.component.empty())
+    return refuse(at, "want a label");
   names_.branch(insn_.index, at.name, at.place);
   return {};
 }
@@ -307,6 +337,8 @@ Status Binder::refuse(const Operand& at, std::string_view what) const {
   return text::error_at(at.place, fmt::format("'{}': {}", text::print(node_), what));
 }
 
-Status Binder::unmodelled(std::string_view what) const { return {Code::kUnsupported, refuse(what).why}; }
+Status Binder::unmodelled(std::string_view what) const {
+  return {Code::kUnsupported, refuse(what).why};
+}
 
 }  // namespace octet::ptxsim::insn

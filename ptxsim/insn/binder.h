@@ -73,6 +73,7 @@ class Binder {
   Status predicate_source(size_t i);  // may be negated
   Status predicate_result(size_t i);
   Status predicate_result(const text::Operand& at);
+  Status sink(Type type);  // an Arg for a result that this form leaves out
   // {a, b, ...}: one Arg with a list. `count` elements, of these the wide kind where `is_wide`.
   Status source_vector(size_t i, Type type, size_t count, bool is_wide = false);
   Status source_vector(const text::Operand& at, Type type, size_t count);
@@ -82,6 +83,7 @@ class Binder {
   Status address(const text::Operand& at);
   // [a, {b, c}] of a tensor map: the address of parts[0]; the others are the caller's.
   Status address_part(const text::Operand& part);
+  bool is_predicate(const text::Operand& at) const;
   // A literal.
   Result<int64_t> number(size_t i);
   // A label: the target, which is known once all of the function is read.

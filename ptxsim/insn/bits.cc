@@ -19,7 +19,8 @@ machine::Run of_predicates(F) {
 
 template <class F>
 Status bind_logic(Binder& b, F f) {
-  OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type({Type::kPred, Type::kB16, Type::kB32, Type::kB64}));
+  OCTET_ASSIGN_OR_RETURN(const Type type,
+                         b.take_type({Type::kPred, Type::kB16, Type::kB32, Type::kB64}));
   OCTET_RETURN_IF_ERROR(b.done(3));
   OCTET_RETURN_IF_ERROR(b.result(0, type));
   for (size_t i = 1; i < 3; ++i) {
@@ -79,7 +80,8 @@ Status bind_not(Binder& b) {
     return {};
   }
   return bind_of_bits(
-      b, [](uint16_t a) { return uint16_t(~a); }, [](uint32_t a) { return ~a; }, [](uint64_t a) { return ~a; });
+      b, [](uint16_t a) { return uint16_t(~a); }, [](uint32_t a) { return ~a; },
+      [](uint64_t a) { return ~a; });
 }
 
 Status bind_cnot(Binder& b) {
@@ -95,40 +97,49 @@ Status bind_shl(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.result(0, type));
   OCTET_RETURN_IF_ERROR(b.source(1, type));
   OCTET_RETURN_IF_ERROR(b.source(2, Type::kU32));
-  b.insn().run =
-      type == Type::kB16   ? binary<uint16_t, uint16_t, uint32_t>([](uint16_t a, uint32_t n) { return uint16_t(n > 15 ? 0 : a << n); })
-      : type == Type::kB32 ? binary<uint32_t>([](uint32_t a, uint32_t n) { return n > 31 ? 0 : a << n; })
-                           : binary<uint64_t, uint64_t, uint32_t>([](uint64_t a, uint32_t n) { return n > 63 ? 0 : a << n; });
+  b.insn().run = type == Type::kB16
+                     ? binary<uint16_t, uint16_t, uint32_t>(
+                           [](uint16_t a, uint32_t n) { return uint16_t(n > 15 ? 0 : a << n); })
+                 : type == Type::kB32
+                     ? binary<uint32_t>([](uint32_t a, uint32_t n) { return n > 31 ? 0 : a << n; })
+                     : binary<uint64_t, uint64_t, uint32_t>(
+                           [](uint64_t a, uint32_t n) { return n > 63 ? 0 : a << n; });
   return {};
 }
 
 Status bind_shr(Binder& b) {
-  OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type({Type::kB16, Type::kB32, Type::kB64, Type::kU16, Type::kU32, Type::kU64,
-                                                       Type::kS16, Type::kS32, Type::kS64}));
+  OCTET_ASSIGN_OR_RETURN(const Type type,
+                         b.take_type({Type::kB16, Type::kB32, Type::kB64, Type::kU16, Type::kU32,
+                                      Type::kU64, Type::kS16, Type::kS32, Type::kS64}));
   OCTET_RETURN_IF_ERROR(b.done(3));
   OCTET_RETURN_IF_ERROR(b.result(0, type));
   OCTET_RETURN_IF_ERROR(b.source(1, type));
   OCTET_RETURN_IF_ERROR(b.source(2, Type::kU32));
   switch (type) {
     case Type::kS16:
-      b.insn().run = binary<uint16_t, int16_t, uint32_t>([](int16_t a, uint32_t n) { return uint16_t(a >> (n > 15 ? 15 : n)); });
+      b.insn().run = binary<uint16_t, int16_t, uint32_t>(
+          [](int16_t a, uint32_t n) { return uint16_t(a >> (n > 15 ? 15 : n)); });
       break;
     case Type::kS32:
-      b.insn().run = binary<uint32_t, int32_t, uint32_t>([](int32_t a, uint32_t n) { return uint32_t(a >> (n > 31 ? 31 : n)); });
+      b.insn().run = binary<uint32_t, int32_t, uint32_t>(
+          [](int32_t a, uint32_t n) { return uint32_t(a >> (n > 31 ? 31 : n)); });
       break;
     case Type::kS64:
-      b.insn().run = binary<uint64_t, int64_t, uint32_t>([](int64_t a, uint32_t n) { return uint64_t(a >> (n > 63 ? 63 : n)); });
+      b.insn().run = binary<uint64_t, int64_t, uint32_t>(
+          [](int64_t a, uint32_t n) { return uint64_t(a >> (n > 63 ? 63 : n)); });
       break;
     case Type::kB16:
     case Type::kU16:
-      b.insn().run = binary<uint16_t, uint16_t, uint32_t>([](uint16_t a, uint32_t n) { return uint16_t(n > 15 ? 0 : a >> n); });
+      b.insn().run = binary<uint16_t, uint16_t, uint32_t>(
+          [](uint16_t a, uint32_t n) { return uint16_t(n > 15 ? 0 : a >> n); });
       break;
     case Type::kB32:
     case Type::kU32:
       b.insn().run = binary<uint32_t>([](uint32_t a, uint32_t n) { return n > 31 ? 0 : a >> n; });
       break;
     default:
-      b.insn().run = binary<uint64_t, uint64_t, uint32_t>([](uint64_t a, uint32_t n) { return n > 63 ? 0 : a >> n; });
+      b.insn().run = binary<uint64_t, uint64_t, uint32_t>(
+          [](uint64_t a, uint32_t n) { return n > 63 ? 0 : a >> n; });
   }
   return {};
 }
@@ -140,18 +151,29 @@ Status bind_shf(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.expect("b32"));
   OCTET_RETURN_IF_ERROR(b.done(4));
   OCTET_RETURN_IF_ERROR(b.result(0, Type::kB32));
-  for (size_t i = 1; i < 4; ++i) OCTET_RETURN_IF_ERROR(b.source(i, i == 3 ? Type::kU32 : Type::kB32));
+  for (size_t i = 1; i < 4; ++i)
+    OCTET_RETURN_IF_ERROR(b.source(i, i == 3 ? Type::kU32 : Type::kB32));
   const auto left_by = [](uint32_t lo, uint32_t hi, uint32_t n) {
     return uint32_t(((uint64_t{hi} << 32 | lo) << n) >> 32);
   };
-  const auto right_by = [](uint32_t lo, uint32_t hi, uint32_t n) { return uint32_t((uint64_t{hi} << 32 | lo) >> n); };
+  const auto right_by = [](uint32_t lo, uint32_t hi, uint32_t n) {
+    return uint32_t((uint64_t{hi} << 32 | lo) >> n);
+  };
   using Left = decltype(left_by);
   using Right = decltype(right_by);
   b.insn().run = right != 0
-                     ? (wrap != 0 ? ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t n) { return Right{}(a, c, n & 31); })
-                                  : ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t n) { return Right{}(a, c, n > 32 ? 32 : n); }))
-                     : (wrap != 0 ? ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t n) { return Left{}(a, c, n & 31); })
-                                  : ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t n) { return Left{}(a, c, n > 32 ? 32 : n); }));
+                     ? (wrap != 0 ? ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t n) {
+                         return Right{}(a, c, n & 31);
+                       })
+                                  : ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t n) {
+                                      return Right{}(a, c, n > 32 ? 32 : n);
+                                    }))
+                     : (wrap != 0 ? ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t n) {
+                         return Left{}(a, c, n & 31);
+                       })
+                                  : ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t n) {
+                                      return Left{}(a, c, n > 32 ? 32 : n);
+                                    }));
   return {};
 }
 
@@ -169,10 +191,13 @@ Status bind_lop3(Binder& b) {
     uint32_t term[8];
     for (int i = 0; i < 8; ++i) term[i] = (insn.mods[0] >> i & 1) != 0 ? ~0u : 0;
     uint32_t* d = x.words(insn.args[0]);
-    const uint32_t *a = x.words(insn.args[1]), *c = x.words(insn.args[2]), *e = x.words(insn.args[3]);
+    const uint32_t *a = x.words(insn.args[1]), *c = x.words(insn.args[2]),
+                   *e = x.words(insn.args[3]);
     over_lanes(x.lanes, [=, &term](int l) {
-      d[l] = (a[l] & ((c[l] & ((e[l] & term[7]) | (~e[l] & term[6]))) | (~c[l] & ((e[l] & term[5]) | (~e[l] & term[4]))))) |
-             (~a[l] & ((c[l] & ((e[l] & term[3]) | (~e[l] & term[2]))) | (~c[l] & ((e[l] & term[1]) | (~e[l] & term[0])))));
+      d[l] = (a[l] & ((c[l] & ((e[l] & term[7]) | (~e[l] & term[6]))) |
+                      (~c[l] & ((e[l] & term[5]) | (~e[l] & term[4]))))) |
+             (~a[l] & ((c[l] & ((e[l] & term[3]) | (~e[l] & term[2]))) |
+                       (~c[l] & ((e[l] & term[1]) | (~e[l] & term[0])))));
     });
     return Outcome::kNext;
   };
@@ -208,7 +233,8 @@ uint64_t extract(uint64_t a, uint32_t at, uint32_t length, bool sign_extends) {
   const uint32_t sign_at = pos + len - 1 < kWidth ? pos + len - 1 : kWidth - 1;
   const uint64_t sign = sign_extends ? a >> sign_at & 1 : 0;
   uint64_t d = 0;
-  for (uint32_t i = 0; i < kWidth; ++i) d |= (i < len && pos + i < kWidth ? a >> (pos + i) & 1 : sign) << i;
+  for (uint32_t i = 0; i < kWidth; ++i)
+    d |= (i < len && pos + i < kWidth ? a >> (pos + i) & 1 : sign) << i;
   return d;
 }
 
@@ -224,7 +250,8 @@ uint64_t insert(uint64_t from, uint64_t into, uint32_t at, uint32_t length) {
 }  // namespace
 
 Status bind_bfe(Binder& b) {
-  OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type({Type::kU32, Type::kU64, Type::kS32, Type::kS64}));
+  OCTET_ASSIGN_OR_RETURN(const Type type,
+                         b.take_type({Type::kU32, Type::kU64, Type::kS32, Type::kS64}));
   OCTET_RETURN_IF_ERROR(b.done(4));
   OCTET_RETURN_IF_ERROR(b.result(0, type));
   OCTET_RETURN_IF_ERROR(b.source(1, type));
@@ -232,10 +259,12 @@ Status bind_bfe(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.source(3, Type::kU32));
   switch (type) {
     case Type::kU32:
-      b.insn().run = ternary<uint32_t>([](uint32_t a, uint32_t p, uint32_t n) { return uint32_t(extract<32>(a, p, n, false)); });
+      b.insn().run = ternary<uint32_t>(
+          [](uint32_t a, uint32_t p, uint32_t n) { return uint32_t(extract<32>(a, p, n, false)); });
       break;
     case Type::kS32:
-      b.insn().run = ternary<uint32_t>([](uint32_t a, uint32_t p, uint32_t n) { return uint32_t(extract<32>(a, p, n, true)); });
+      b.insn().run = ternary<uint32_t>(
+          [](uint32_t a, uint32_t p, uint32_t n) { return uint32_t(extract<32>(a, p, n, true)); });
       break;
     case Type::kU64:
       b.insn().run = ternary<uint64_t, uint64_t, uint32_t, uint32_t>(
@@ -262,7 +291,8 @@ Status bind_bfi(Binder& b) {
       const uint64_t from = x.value(args[1], lane), into = x.value(args[2], lane);
       const uint32_t at = x.words(args[3])[lane], length = x.words(args[4])[lane];
       x.set(args[0].slot, args[0].bits, lane,
-            args[0].bits == 64 ? insert<64>(from, into, at, length) : insert<32>(from, into, at, length));
+            args[0].bits == 64 ? insert<64>(from, into, at, length)
+                               : insert<32>(from, into, at, length));
     });
     return Outcome::kNext;
   };
@@ -295,7 +325,8 @@ Status bind_popc(Binder& b) {
 // The highest bit that is not the sign; -1: none. .shiftamt: how far left it is from the top (PTX ISA 9.7.1.17).
 Status bind_bfind(Binder& b) {
   const bool is_amount = b.take("shiftamt");
-  OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type({Type::kU32, Type::kU64, Type::kS32, Type::kS64}));
+  OCTET_ASSIGN_OR_RETURN(const Type type,
+                         b.take_type({Type::kU32, Type::kU64, Type::kS32, Type::kS64}));
   OCTET_RETURN_IF_ERROR(b.done(2));
   OCTET_RETURN_IF_ERROR(b.result(0, Type::kU32));
   OCTET_RETURN_IF_ERROR(b.source(1, type));

@@ -21,16 +21,22 @@ bool holds(T a, T c) {
   }
   switch (kComparison) {
     case kEq:
-    case kEqu: return a == c;
+    case kEqu:
+      return a == c;
     case kNe:
-    case kNeu: return a != c;
+    case kNeu:
+      return a != c;
     case kLt:
-    case kLtu: return a < c;
+    case kLtu:
+      return a < c;
     case kLe:
-    case kLeu: return a <= c;
+    case kLeu:
+      return a <= c;
     case kGt:
-    case kGtu: return a > c;
-    default: return a >= c;
+    case kGtu:
+      return a > c;
+    default:
+      return a >= c;
   }
 }
 
@@ -50,12 +56,15 @@ Outcome run_setp(Exec& x, const Insn& insn) {
   const Lane<T>* c = lanes_of<T>(x, insn.args[3]);
   LaneMask result = 0;
   for (int lane = 0; lane < machine::kLanes; ++lane) {
-    result |= LaneMask(holds<kComparison>(value_of<T, kFtz>(a[lane]), value_of<T, kFtz>(c[lane]))) << lane;
+    result |= LaneMask(holds<kComparison>(value_of<T, kFtz>(a[lane]), value_of<T, kFtz>(c[lane])))
+              << lane;
   }
   LaneMask other = ~result;
   if (insn.mods[0] != kAlone) {
     const LaneMask third = x.predicate(insn.args[4]);
-    const auto combine = [&](LaneMask p) { return insn.mods[0] == kAnd ? p & third : insn.mods[0] == kOr ? p | third : p ^ third; };
+    const auto combine = [&](LaneMask p) {
+      return insn.mods[0] == kAnd ? p & third : insn.mods[0] == kOr ? p | third : p ^ third;
+    };
     result = combine(result);
     other = combine(other);
   }
@@ -71,31 +80,42 @@ machine::Run run_of(int comparison, std::integer_sequence<int, kIndex...>) {
 }
 template <class T, bool kFtz = false>
 machine::Run run_of(int comparison) {
-  return run_of<T, kFtz>(comparison, std::make_integer_sequence<int, std::is_floating_point_v<T> ? kNan + 1 : kGe + 1>());
+  return run_of<T, kFtz>(comparison, std::make_integer_sequence < int,
+                         std::is_floating_point_v<T> ? kNan + 1 : kGe + 1 > ());
 }
 
 machine::Run run_of(Type type, int comparison, bool ftz) {
   switch (type) {
     case Type::kB16:
-    case Type::kU16: return run_of<uint16_t>(comparison);
-    case Type::kS16: return run_of<int16_t>(comparison);
+    case Type::kU16:
+      return run_of<uint16_t>(comparison);
+    case Type::kS16:
+      return run_of<int16_t>(comparison);
     case Type::kB32:
-    case Type::kU32: return run_of<uint32_t>(comparison);
-    case Type::kS32: return run_of<int32_t>(comparison);
+    case Type::kU32:
+      return run_of<uint32_t>(comparison);
+    case Type::kS32:
+      return run_of<int32_t>(comparison);
     case Type::kB64:
-    case Type::kU64: return run_of<uint64_t>(comparison);
-    case Type::kS64: return run_of<int64_t>(comparison);
-    case Type::kF32: return ftz ? run_of<float, true>(comparison) : run_of<float>(comparison);
-    default: return run_of<double>(comparison);
+    case Type::kU64:
+      return run_of<uint64_t>(comparison);
+    case Type::kS64:
+      return run_of<int64_t>(comparison);
+    case Type::kF32:
+      return ftz ? run_of<float, true>(comparison) : run_of<float>(comparison);
+    default:
+      return run_of<double>(comparison);
   }
 }
 
-constexpr std::initializer_list<Type> kTypes = {Type::kB16, Type::kB32, Type::kB64, Type::kU16, Type::kU32, Type::kU64,
-                                                Type::kS16, Type::kS32, Type::kS64, Type::kF32, Type::kF64};
+constexpr std::initializer_list<Type> kTypes = {Type::kB16, Type::kB32, Type::kB64, Type::kU16,
+                                                Type::kU32, Type::kU64, Type::kS16, Type::kS32,
+                                                Type::kS64, Type::kF32, Type::kF64};
 
 // lo ls hi hs: lt le gt ge of unsigned types.
 Result<int> take_comparison(Binder& b) {
-  const int index = b.take_one_of({"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"});
+  const int index = b.take_one_of(
+      {"eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"});
   if (index >= 0) return index;
   OCTET_ASSIGN_OR_RETURN(const int unsigned_index, b.expect_one_of({"lo", "ls", "hi", "hs"}));
   return kLt + unsigned_index;
@@ -116,7 +136,7 @@ Status bind_setp(Binder& b) {
     OCTET_RETURN_IF_ERROR(b.predicate_result(d.parts[1]));
   } else {
     OCTET_RETURN_IF_ERROR(b.predicate_result(d));
-    OCTET_RETURN_IF_ERROR(b.predicate_result(text::Operand{.kind = text::Operand::Kind::kSink}));
+    OCTET_RETURN_IF_ERROR(b.sink(Type::kPred));
   }
   OCTET_RETURN_IF_ERROR(b.source(1, type));
   OCTET_RETURN_IF_ERROR(b.source(2, type));

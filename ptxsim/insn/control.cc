@@ -59,7 +59,8 @@ Status bind_bra(Binder& b) {
   b.insn().run = run_bra;
   if (is_uniform) {
     b.insn().run = +[](Exec& x, const Insn& insn) {
-      if (x.lanes != 0 && x.lanes != x.fragment->lanes) return x.fail(insn, ".uni, and the guard does not hold for all lanes");
+      if (x.lanes != 0 && x.lanes != x.fragment->lanes)
+        return x.fail(insn, ".uni, and the guard does not hold for all lanes");
       return run_bra(x, insn);
     };
   }
@@ -76,7 +77,9 @@ Status bind_ret(Binder& b) {
 
 Status bind_trap(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.done(0));
-  b.insn().run = +[](Exec& x, const Insn& insn) { return x.fail(insn, "the kernel traps", machine::first_lane(x.lanes)); };
+  b.insn().run = +[](Exec& x, const Insn& insn) {
+    return x.fail(insn, "the kernel traps", machine::first_lane(x.lanes));
+  };
   return {};
 }
 
@@ -104,7 +107,8 @@ Status bind_setmaxnreg(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.expect("u32"));
   OCTET_RETURN_IF_ERROR(b.done(1));
   OCTET_ASSIGN_OR_RETURN(const int64_t count, b.number(0));
-  if (count < 24 || count > 256 || count % 8 != 0) return b.refuse(b.operand(0), "want 24 to 256 registers, a multiple of 8");
+  if (count < 24 || count > 256 || count % 8 != 0)
+    return b.refuse(b.operand(0), "want 24 to 256 registers, a multiple of 8");
   b.insn().is_aligned = true;
   b.insn().run = run_nothing;
   return {};

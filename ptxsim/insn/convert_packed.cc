@@ -19,9 +19,10 @@ struct Pair {
   int half_bits;  // between the two
 };
 constexpr Pair kPairs[] = {
-    {"f16x2", &kF16, Type::kB32, 16},   {"bf16x2", &kBf16, Type::kB32, 16}, {"e4m3x2", &kE4m3, Type::kB16, 8},
-    {"e5m2x2", &kE5m2, Type::kB16, 8},  {"e2m3x2", &kE2m3, Type::kB16, 8},  {"e3m2x2", &kE3m2, Type::kB16, 8},
-    {"e2m1x2", &kE2m1, Type::kB8, 4},   {"ue8m0x2", &kUe8m0, Type::kB16, 8},
+    {"f16x2", &kF16, Type::kB32, 16},  {"bf16x2", &kBf16, Type::kB32, 16},
+    {"e4m3x2", &kE4m3, Type::kB16, 8}, {"e5m2x2", &kE5m2, Type::kB16, 8},
+    {"e2m3x2", &kE2m3, Type::kB16, 8}, {"e3m2x2", &kE3m2, Type::kB16, 8},
+    {"e2m1x2", &kE2m1, Type::kB8, 4},  {"ue8m0x2", &kUe8m0, Type::kB16, 8},
 };
 
 int take_pair(Binder& b) {
@@ -37,7 +38,8 @@ uint32_t encode(const Insn& insn, double value) {
   // NaN stays what it is: relu is for what is below zero.
   if (insn.mods[kRelu] != 0 && value < 0) value = 0;
   if (insn.mods[kRelu] != 0 && value == 0) value = 0;
-  return encode_float(*kPairs[insn.mods[kTo]].format, value, Rounding(insn.mods[kRounding]), insn.mods[kSaturates] != 0);
+  return encode_float(*kPairs[insn.mods[kTo]].format, value, Rounding(insn.mods[kRounding]),
+                      insn.mods[kSaturates] != 0);
 }
 
 uint32_t paired(const Insn& insn, double upper, double lower) {
@@ -47,7 +49,8 @@ uint32_t paired(const Insn& insn, double upper, double lower) {
 Outcome of_two(Exec& x, const Insn& insn) {
   const uint32_t *a = x.words(insn.args[1]), *c = x.words(insn.args[2]);
   machine::for_each_lane(x.lanes, [&](int lane) {
-    x.set(insn.args[0].slot, insn.args[0].bits, lane, paired(insn, double(f32(a[lane])), double(f32(c[lane]))));
+    x.set(insn.args[0].slot, insn.args[0].bits, lane,
+          paired(insn, double(f32(a[lane])), double(f32(c[lane]))));
   });
   return Outcome::kNext;
 }
@@ -69,7 +72,9 @@ Outcome bf16_of_two(Exec& x, const Insn& insn) {
   if (insn.args[0].slot == machine::kNoSlot) return Outcome::kNext;
   uint32_t* d = x.words(insn.args[0]);
   const uint32_t *a = x.words(insn.args[1]), *c = x.words(insn.args[2]);
-  over_lanes(x.lanes, [=](int lane) { d[lane] = bf16_of_f32(f32(a[lane])) << 16 | bf16_of_f32(f32(c[lane])); });
+  over_lanes(x.lanes, [=](int lane) {
+    d[lane] = bf16_of_f32(f32(a[lane])) << 16 | bf16_of_f32(f32(c[lane]));
+  });
   return Outcome::kNext;
 }
 
@@ -99,13 +104,16 @@ Status bind_packed_conversion(Binder& b) {
   if (is_of_two) OCTET_RETURN_IF_ERROR(b.source(2, Type::kF32));
   const bool is_narrow = kPairs[to].half_bits <= 8;
   if (is_of_two && is_narrow && !saturates) return b.refuse("want .satfinite");
-  if (kPairs[to].name == "ue8m0x2" ? rounding == 0 : rounding == 2) return b.refuse("the rounding is not one of this form's");
-  insn.mods = {to, from, int(rounding == 0   ? Rounding::kNearest
-                             : rounding == 1 ? Rounding::kZero
-                                             : Rounding::kUp),
+  if (kPairs[to].name == "ue8m0x2" ? rounding == 0 : rounding == 2)
+    return b.refuse("the rounding is not one of this form's");
+  insn.mods = {to, from,
+               int(rounding == 0   ? Rounding::kNearest
+                   : rounding == 1 ? Rounding::kZero
+                                   : Rounding::kUp),
                saturates, relu};
   insn.run = is_of_two ? of_two : of_pair;
-  if (is_of_two && kPairs[to].name == "bf16x2" && rounding == 0 && !relu && !saturates) insn.run = bf16_of_two;
+  if (is_of_two && kPairs[to].name == "bf16x2" && rounding == 0 && !relu && !saturates)
+    insn.run = bf16_of_two;
   return {};
 }
 

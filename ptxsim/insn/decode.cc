@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
-
 #include <fmt/format.h>
+#include <unordered_map>
 
 #include "ptxsim/insn/families.h"
 #include "ptxsim/insn/names.h"
@@ -48,7 +47,8 @@ class Decoder {
 
   Status function(const text::Function& node) {
     names_.open_scope();
-    for (const auto& parameter : node.parameters) OCTET_RETURN_IF_ERROR(names_.declare_parameter(parameter));
+    for (const auto& parameter : node.parameters)
+      OCTET_RETURN_IF_ERROR(names_.declare_parameter(parameter));
     for (const auto& directive : node.directives) read(directive);
     OCTET_RETURN_IF_ERROR(scope(*node.body));
     append_return(node.place);
@@ -57,19 +57,21 @@ class Decoder {
 
  private:
   void read(const text::Directive& directive) {
-    std::array<uint32_t, 3>* into = directive.name == "reqntid"             ? &program_.required_threads
-                                    : directive.name == "maxntid"           ? &program_.most_threads
+    std::array<uint32_t, 3>* into = directive.name == "reqntid"   ? &program_.required_threads
+                                    : directive.name == "maxntid" ? &program_.most_threads
                                     : directive.name == "reqnctapercluster" ? &program_.cluster
                                                                             : nullptr;
     if (into == nullptr) return;  // the others are for ptxas
     into->fill(1);
-    for (size_t i = 0; i < directive.values.size() && i < 3; ++i) (*into)[i] = uint32_t(directive.values[i]);
+    for (size_t i = 0; i < directive.values.size() && i < 3; ++i)
+      (*into)[i] = uint32_t(directive.values[i]);
   }
 
   Status scope(const text::Scope& node) {
     names_.open_scope();
     for (const text::Statement& statement : node.statements) {
-      OCTET_RETURN_IF_ERROR(std::visit([&](const auto& inner) { return this->statement(inner); }, statement.node));
+      OCTET_RETURN_IF_ERROR(
+          std::visit([&](const auto& inner) { return this->statement(inner); }, statement.node));
     }
     names_.close_scope();
     return {};
@@ -77,11 +79,17 @@ class Decoder {
 
   Status statement(const text::Scope& node) { return scope(node); }
   Status statement(const text::Declaration& node) { return names_.declare(node); }
-  Status statement(const text::Label& node) { return names_.declare_label(node, uint32_t(program_.code.size())); }
+  Status statement(const text::Label& node) {
+    return names_.declare_label(node, uint32_t(program_.code.size()));
+  }
   Status statement(const text::Location&) { return {}; }
   Status statement(const text::Pragma&) { return {}; }
-  Status statement(const text::TargetList& node) { return unmodelled(node.place, ".branchtargets and .calltargets"); }
-  Status statement(const text::CallPrototype& node) { return unmodelled(node.place, ".callprototype"); }
+  Status statement(const text::TargetList& node) {
+    return unmodelled(node.place, ".branchtargets and .calltargets");
+  }
+  Status statement(const text::CallPrototype& node) {
+    return unmodelled(node.place, ".callprototype");
+  }
 
   static Status unmodelled(text::Place place, std::string_view what) {
     return {Code::kUnsupported, text::error_at(place, fmt::format("{} is not modelled", what)).why};
@@ -104,7 +112,8 @@ class Decoder {
 
   Status guard(const text::Guard& node, machine::Insn& insn) {
     const auto found = names_.find_register(node.name);
-    if (!found || found->bits != 1) return text::error_at(node.place, fmt::format("'{}' is no predicate here", node.name));
+    if (!found || found->bits != 1)
+      return text::error_at(node.place, fmt::format("'{}' is no predicate here", node.name));
     insn.guard = found->slot;
     insn.guard_flip = node.is_negated ? machine::kAllLanes : 0;
     return {};
@@ -134,13 +143,16 @@ Result<const text::Function*> find_kernel(const text::Module& module, std::strin
   }
   if (exact.size() == 1) return exact[0];
   if (similar.size() == 1) return similar[0];
-  return invalid_argument(fmt::format("{} kernels are named '{}', want one of:{}", similar.size(), kernel, all));
+  return invalid_argument(
+      fmt::format("{} kernels are named '{}', want one of:{}", similar.size(), kernel, all));
 }
 
 }  // namespace
 
-Result<Program> decode(const text::Module& module, std::string_view kernel, const ModuleData& data) {
-  if (module.address_bits != 64) return unsupported(fmt::format(".address_size {}, want 64", module.address_bits));
+Result<Program> decode(const text::Module& module, std::string_view kernel,
+                       const ModuleData& data) {
+  if (module.address_bits != 64)
+    return unsupported(fmt::format(".address_size {}, want 64", module.address_bits));
   OCTET_ASSIGN_OR_RETURN(const text::Function* function, find_kernel(module, kernel));
   Program program;
   program.name = function->name;

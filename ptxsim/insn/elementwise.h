@@ -70,7 +70,8 @@ machine::Run ternary(F) {
     const Lane<A>* a = lanes_of<A>(x, insn.args[1]);
     const Lane<B>* b = lanes_of<B>(x, insn.args[2]);
     const Lane<C>* c = lanes_of<C>(x, insn.args[3]);
-    over_lanes(x.lanes, [=](int lane) { d[lane] = Lane<R>(F{}(A(a[lane]), B(b[lane]), C(c[lane]))); });
+    over_lanes(x.lanes,
+               [=](int lane) { d[lane] = Lane<R>(F{}(A(a[lane]), B(b[lane]), C(c[lane]))); });
     return machine::Outcome::kNext;
   };
 }

@@ -10,7 +10,8 @@ namespace {
 Outcome run_nothing(Exec&, const Insn&) { return Outcome::kNext; }
 
 Status bind_proxy_fence(Binder& b) {
-  OCTET_ASSIGN_OR_RETURN(const int kind, b.expect_one_of({"async", "alias", "tensormap::generic", "async::generic"}));
+  OCTET_ASSIGN_OR_RETURN(
+      const int kind, b.expect_one_of({"async", "alias", "tensormap::generic", "async::generic"}));
   if (kind == 2) {
     take_order(b);
     take_scope(b);

@@ -21,7 +21,8 @@ struct Form {
 
 // .rn .ftz .sat .f32 and the like.
 Status take_form(Binder& b, bool may_round, Form* form) {
-  if (may_round && b.take_one_of({"rz", "rm", "rp"}) >= 0) return b.unmodelled("only .rn is modelled");
+  if (may_round && b.take_one_of({"rz", "rm", "rp"}) >= 0)
+    return b.unmodelled("only .rn is modelled");
   if (may_round) b.take("rn");
   form->ftz = b.take("ftz");
   form->sat = b.take("sat");
@@ -52,7 +53,9 @@ float start(uint32_t bits) {
 
 template <bool kFtz, bool kSat, class F>
 machine::Run two_f32(F) {
-  return binary<uint32_t>([](uint32_t a, uint32_t c) { return finish<kFtz, kSat>(F{}(start<kFtz>(a), start<kFtz>(c))); });
+  return binary<uint32_t>([](uint32_t a, uint32_t c) {
+    return finish<kFtz, kSat>(F{}(start<kFtz>(a), start<kFtz>(c)));
+  });
 }
 template <bool kFtz, bool kSat, class F>
 machine::Run three_f32(F) {
@@ -67,10 +70,12 @@ Status bind_arithmetic(Binder& b, F f) {
   OCTET_RETURN_IF_ERROR(take_form(b, true, &form));
   OCTET_RETURN_IF_ERROR(bind_operands(b, form.type, 2));
   if (form.type == Type::kF64) {
-    b.insn().run = binary<uint64_t>([](uint64_t a, uint64_t c) { return bits64(F{}(f64(a), f64(c))); });
+    b.insn().run =
+        binary<uint64_t>([](uint64_t a, uint64_t c) { return bits64(F{}(f64(a), f64(c))); });
   } else if (form.type == Type::kB64) {
     b.insn().run = binary<uint64_t>([](uint64_t a, uint64_t c) {
-      return uint64_t{bits32(F{}(f32(uint32_t(a >> 32)), f32(uint32_t(c >> 32))))} << 32 | bits32(F{}(f32(uint32_t(a)), f32(uint32_t(c))));
+      return uint64_t{bits32(F{}(f32(uint32_t(a >> 32)), f32(uint32_t(c >> 32))))} << 32 |
+             bits32(F{}(f32(uint32_t(a)), f32(uint32_t(c))));
     });
   } else {
     b.insn().run = form.ftz ? (form.sat ? two_f32<true, true>(f) : two_f32<true, false>(f))
@@ -117,8 +122,8 @@ Status bind_sign(Binder& b, F32 on32, F64 on64) {
   if (form.type == Type::kB64) return b.unmodelled("pairs are not modelled here");
   OCTET_RETURN_IF_ERROR(bind_operands(b, form.type, 1));
   b.insn().run = form.type == Type::kF64 ? unary<uint64_t>(on64)
-                 : form.ftz              ? unary<uint32_t>([](uint32_t a) { return F32{}(flush(a)); })
-                                         : unary<uint32_t>(on32);
+                 : form.ftz ? unary<uint32_t>([](uint32_t a) { return F32{}(flush(a)); })
+                            : unary<uint32_t>(on32);
   return {};
 }
 
@@ -131,8 +136,10 @@ Status bind_function(Binder& b, Approx approx, ApproxFtz approx_ftz, Exact exact
   OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type({Type::kF32}));
   OCTET_RETURN_IF_ERROR(bind_operands(b, type, 1));
   if (is_exact) {
-    b.insn().run = ftz ? unary<uint32_t>([](uint32_t a) { return flush(bits32(float(Exact{}(double(f32(flush(a))))))); })
-                       : unary<uint32_t>([](uint32_t a) { return bits32(float(Exact{}(double(f32(a))))); });
+    b.insn().run =
+        ftz ? unary<uint32_t>(
+                  [](uint32_t a) { return flush(bits32(float(Exact{}(double(f32(flush(a))))))); })
+            : unary<uint32_t>([](uint32_t a) { return bits32(float(Exact{}(double(f32(a))))); });
     (void)exact;
   } else {
     b.insn().run = ftz ? unary<uint32_t>(approx_ftz) : unary<uint32_t>(approx);
@@ -158,18 +165,24 @@ Status bind_float_mul(Binder& b) {
   if (is_half_form(b)) return bind_half(b, Half::kMul);
   return bind_arithmetic(b, [](auto a, auto c) { return a * c; });
 }
-Status bind_float_min(Binder& b) { return is_half_form(b) ? bind_half(b, Half::kMin) : bind_extreme<false>(b); }
-Status bind_float_max(Binder& b) { return is_half_form(b) ? bind_half(b, Half::kMax) : bind_extreme<true>(b); }
+Status bind_float_min(Binder& b) {
+  return is_half_form(b) ? bind_half(b, Half::kMin) : bind_extreme<false>(b);
+}
+Status bind_float_max(Binder& b) {
+  return is_half_form(b) ? bind_half(b, Half::kMax) : bind_extreme<true>(b);
+}
 
 Status bind_float_abs(Binder& b) {
   if (is_half_form(b)) return bind_half(b, Half::kAbs);
   return bind_sign(
-      b, [](uint32_t a) { return a & 0x7FFFFFFF; }, [](uint64_t a) { return a & 0x7FFFFFFFFFFFFFFF; });
+      b, [](uint32_t a) { return a & 0x7FFFFFFF; },
+      [](uint64_t a) { return a & 0x7FFFFFFFFFFFFFFF; });
 }
 Status bind_float_neg(Binder& b) {
   if (is_half_form(b)) return bind_half(b, Half::kNeg);
   return bind_sign(
-      b, [](uint32_t a) { return a ^ 0x80000000; }, [](uint64_t a) { return a ^ 0x8000000000000000; });
+      b, [](uint32_t a) { return a ^ 0x80000000; },
+      [](uint64_t a) { return a ^ 0x8000000000000000; });
 }
 
 // .full and .approx are a * rcp.approx(b) for divisors within 2^+-60, as measured; beyond, the rounded quotient.
@@ -179,16 +192,20 @@ Status bind_float_div(Binder& b) {
     OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type({Type::kF32, Type::kF64}));
     OCTET_RETURN_IF_ERROR(bind_operands(b, type, 2));
     const auto quotient = [](float a, float c) { return a / c; };
-    b.insn().run = type == Type::kF64 ? binary<uint64_t>([](uint64_t a, uint64_t c) { return bits64(f64(a) / f64(c)); })
-                   : ftz              ? two_f32<true, false>(quotient)
-                                      : two_f32<false, false>(quotient);
+    b.insn().run =
+        type == Type::kF64
+            ? binary<uint64_t>([](uint64_t a, uint64_t c) { return bits64(f64(a) / f64(c)); })
+        : ftz ? two_f32<true, false>(quotient)
+              : two_f32<false, false>(quotient);
     return {};
   }
   OCTET_RETURN_IF_ERROR(b.expect_one_of({"full", "approx"}).status());
   const bool ftz = b.take("ftz");
   OCTET_RETURN_IF_ERROR(b.expect("f32"));
   OCTET_RETURN_IF_ERROR(bind_operands(b, Type::kF32, 2));
-  b.insn().run = ftz ? binary<uint32_t>([](uint32_t a, uint32_t c) { return flush(div_approx(flush(a), flush(c))); })
+  b.insn().run = ftz ? binary<uint32_t>([](uint32_t a, uint32_t c) {
+    return flush(div_approx(flush(a), flush(c)));
+  })
                      : binary<uint32_t>([](uint32_t a, uint32_t c) { return div_approx(a, c); });
   return {};
 }
@@ -200,10 +217,14 @@ Status bind_fma(Binder& b) {
   OCTET_RETURN_IF_ERROR(bind_operands(b, form.type, 3));
   const auto f = [](float a, float c, float d) { return std::fma(a, c, d); };
   if (form.type == Type::kF64) {
-    b.insn().run = ternary<uint64_t>([](uint64_t a, uint64_t c, uint64_t d) { return bits64(std::fma(f64(a), f64(c), f64(d))); });
+    b.insn().run = ternary<uint64_t>([](uint64_t a, uint64_t c, uint64_t d) {
+      return bits64(std::fma(f64(a), f64(c), f64(d)));
+    });
   } else if (form.type == Type::kB64) {
     b.insn().run = ternary<uint64_t>([](uint64_t a, uint64_t c, uint64_t d) {
-      return uint64_t{bits32(std::fma(f32(uint32_t(a >> 32)), f32(uint32_t(c >> 32)), f32(uint32_t(d >> 32))))} << 32 |
+      return uint64_t{bits32(
+                 std::fma(f32(uint32_t(a >> 32)), f32(uint32_t(c >> 32)), f32(uint32_t(d >> 32))))}
+                 << 32 |
              bits32(std::fma(f32(uint32_t(a)), f32(uint32_t(c)), f32(uint32_t(d))));
     });
   } else {
@@ -215,17 +236,19 @@ Status bind_fma(Binder& b) {
 
 Status bind_rcp(Binder& b) {
   return bind_function(
-      b, [](uint32_t a) { return rcp_approx(a); }, [](uint32_t a) { return flush(rcp_approx(flush(a))); },
-      [](double a) { return 1 / a; });
+      b, [](uint32_t a) { return rcp_approx(a); },
+      [](uint32_t a) { return flush(rcp_approx(flush(a))); }, [](double a) { return 1 / a; });
 }
 Status bind_sqrt(Binder& b) {
   return bind_function(
-      b, [](uint32_t a) { return sqrt_approx(a); }, [](uint32_t a) { return flush(sqrt_approx(flush(a))); },
+      b, [](uint32_t a) { return sqrt_approx(a); },
+      [](uint32_t a) { return flush(sqrt_approx(flush(a))); },
       [](double a) { return std::sqrt(a); });
 }
 Status bind_rsqrt(Binder& b) {
   return bind_function(
-      b, [](uint32_t a) { return rsqrt_approx(a); }, [](uint32_t a) { return flush(rsqrt_approx(flush(a))); },
+      b, [](uint32_t a) { return rsqrt_approx(a); },
+      [](uint32_t a) { return flush(rsqrt_approx(flush(a))); },
       [](double a) { return 1 / std::sqrt(a); });
 }
 Status bind_ex2(Binder& b) {
@@ -236,18 +259,21 @@ Status bind_ex2(Binder& b) {
 }
 Status bind_lg2(Binder& b) {
   return bind_function(
-      b, [](uint32_t a) { return lg2_approx(a); }, [](uint32_t a) { return flush(lg2_approx(flush(a))); },
+      b, [](uint32_t a) { return lg2_approx(a); },
+      [](uint32_t a) { return flush(lg2_approx(flush(a))); },
       [](double a) { return std::log2(a); });
 }
 Status bind_tanh(Binder& b) {
   return bind_function(
-      b, [](uint32_t a) { return tanh_approx(a); }, [](uint32_t a) { return flush(tanh_approx(flush(a))); },
+      b, [](uint32_t a) { return tanh_approx(a); },
+      [](uint32_t a) { return flush(tanh_approx(flush(a))); },
       [](double a) { return std::tanh(a); });
 }
 
 // PTX ISA 9.7.3.2.
 Status bind_testp(Binder& b) {
-  OCTET_ASSIGN_OR_RETURN(const int what, b.expect_one_of({"finite", "infinite", "number", "notanumber", "normal", "subnormal"}));
+  OCTET_ASSIGN_OR_RETURN(const int what, b.expect_one_of({"finite", "infinite", "number",
+                                                          "notanumber", "normal", "subnormal"}));
   OCTET_RETURN_IF_ERROR(b.expect("f32"));
   OCTET_RETURN_IF_ERROR(b.done(2));
   OCTET_RETURN_IF_ERROR(b.predicate_result(0));
@@ -259,7 +285,9 @@ Status bind_testp(Binder& b) {
     machine::for_each_lane(x.lanes, [&](int lane) {
       const float value = f32(a[lane]);
       const int kind = std::fpclassify(value);
-      const bool is[] = {bool(std::isfinite(value)), kind == FP_INFINITE, kind != FP_NAN, kind == FP_NAN, kind == FP_NORMAL || kind == FP_ZERO, kind == FP_SUBNORMAL};
+      const bool is[] = {
+          bool(std::isfinite(value)),           kind == FP_INFINITE, kind != FP_NAN, kind == FP_NAN,
+          kind == FP_NORMAL || kind == FP_ZERO, kind == FP_SUBNORMAL};
       holds |= LaneMask(is[insn.mods[0]]) << lane;
     });
     x.set_predicate(insn.args[0].slot, holds);
@@ -272,7 +300,8 @@ Status bind_testp(Binder& b) {
 Status bind_copysign(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.expect("f32"));
   OCTET_RETURN_IF_ERROR(bind_operands(b, Type::kF32, 2));
-  b.insn().run = binary<uint32_t>([](uint32_t a, uint32_t c) { return (a & 0x80000000) | (c & 0x7FFFFFFF); });
+  b.insn().run =
+      binary<uint32_t>([](uint32_t a, uint32_t c) { return (a & 0x80000000) | (c & 0x7FFFFFFF); });
   return {};
 }
 

@@ -11,7 +11,11 @@
 namespace octet::ptxsim::insn {
 namespace {
 
-constexpr std::initializer_list<Type> kIntegers = {Type::kU16, Type::kU32, Type::kU64, Type::kS16, Type::kS32, Type::kS64};
+__extension__ using Int128 = __int128;
+__extension__ using Uint128 = unsigned __int128;
+
+constexpr std::initializer_list<Type> kIntegers = {Type::kU16, Type::kU32, Type::kU64,
+                                                   Type::kS16, Type::kS32, Type::kS64};
 
 Status bind_two(Binder& b, Type type) {
   OCTET_RETURN_IF_ERROR(b.done(3));
@@ -24,9 +28,12 @@ Status bind_two(Binder& b, Type type) {
 template <class F>
 machine::Run wrapping(Type type, F f) {
   switch (text::type_bits(type)) {
-    case 16: return binary<uint16_t>(f);
-    case 32: return binary<uint32_t>(f);
-    default: return binary<uint64_t>(f);
+    case 16:
+      return binary<uint16_t>(f);
+    case 32:
+      return binary<uint32_t>(f);
+    default:
+      return binary<uint64_t>(f);
   }
 }
 
@@ -34,12 +41,18 @@ machine::Run wrapping(Type type, F f) {
 template <class F>
 machine::Run typed(Type type, F f) {
   switch (type) {
-    case Type::kU16: return binary<uint16_t>(f);
-    case Type::kU32: return binary<uint32_t>(f);
-    case Type::kU64: return binary<uint64_t>(f);
-    case Type::kS16: return binary<uint16_t, int16_t>(f);
-    case Type::kS32: return binary<uint32_t, int32_t>(f);
-    default: return binary<uint64_t, int64_t>(f);
+    case Type::kU16:
+      return binary<uint16_t>(f);
+    case Type::kU32:
+      return binary<uint32_t>(f);
+    case Type::kU64:
+      return binary<uint64_t>(f);
+    case Type::kS16:
+      return binary<uint16_t, int16_t>(f);
+    case Type::kS32:
+      return binary<uint32_t, int32_t>(f);
+    default:
+      return binary<uint64_t, int64_t>(f);
   }
 }
 
@@ -74,7 +87,7 @@ Status bind_one(Binder& b, F f) {
 template <class T>
 T high_half(T a, T c) {
   if constexpr (sizeof(T) == 8) {
-    using Wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
+    using Wide = std::conditional_t<std::is_signed_v<T>, Int128, Uint128>;
     return T((Wide(a) * Wide(c)) >> 64);
   } else {
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
@@ -88,16 +101,21 @@ Status take_product(Binder& b, Part* part, Type* type) {
   OCTET_ASSIGN_OR_RETURN(const int index, b.expect_one_of({"lo", "hi", "wide"}));
   *part = Part(index);
   OCTET_ASSIGN_OR_RETURN(*type, b.take_type(kIntegers));
-  if (*part == Part::kWide && text::type_bits(*type) == 64) return b.refuse("want 16 or 32 bits for .wide");
+  if (*part == Part::kWide && text::type_bits(*type) == 64)
+    return b.refuse("want 16 or 32 bits for .wide");
   return {};
 }
 
 Type widened(Type type) {
   switch (type) {
-    case Type::kU16: return Type::kU32;
-    case Type::kS16: return Type::kS32;
-    case Type::kU32: return Type::kU64;
-    default: return Type::kS64;
+    case Type::kU16:
+      return Type::kU32;
+    case Type::kS16:
+      return Type::kS32;
+    case Type::kU32:
+      return Type::kU64;
+    default:
+      return Type::kS64;
   }
 }
 
@@ -125,13 +143,25 @@ Status bind_mul(Binder& b) {
   if (part == Part::kLo) {
     b.insn().run = wrapping(type, [](auto a, auto c) { return decltype(a)(uint64_t{a} * c); });
   } else if (part == Part::kHi) {
-    b.insn().run = typed(type, [](auto a, auto c) { return std::make_unsigned_t<decltype(a)>(high_half(a, c)); });
+    b.insn().run = typed(
+        type, [](auto a, auto c) { return std::make_unsigned_t<decltype(a)>(high_half(a, c)); });
   } else {
     switch (type) {
-      case Type::kU16: b.insn().run = binary<uint32_t, uint16_t>([](uint16_t a, uint16_t c) { return uint32_t{a} * c; }); break;
-      case Type::kS16: b.insn().run = binary<uint32_t, int16_t>([](int16_t a, int16_t c) { return uint32_t(int32_t{a} * c); }); break;
-      case Type::kU32: b.insn().run = binary<uint64_t, uint32_t>([](uint32_t a, uint32_t c) { return uint64_t{a} * c; }); break;
-      default: b.insn().run = binary<uint64_t, int32_t>([](int32_t a, int32_t c) { return uint64_t(int64_t{a} * c); });
+      case Type::kU16:
+        b.insn().run =
+            binary<uint32_t, uint16_t>([](uint16_t a, uint16_t c) { return uint32_t{a} * c; });
+        break;
+      case Type::kS16:
+        b.insn().run = binary<uint32_t, int16_t>(
+            [](int16_t a, int16_t c) { return uint32_t(int32_t{a} * c); });
+        break;
+      case Type::kU32:
+        b.insn().run =
+            binary<uint64_t, uint32_t>([](uint32_t a, uint32_t c) { return uint64_t{a} * c; });
+        break;
+      default:
+        b.insn().run = binary<uint64_t, int32_t>(
+            [](int32_t a, int32_t c) { return uint64_t(int64_t{a} * c); });
     }
   }
   return {};
@@ -158,16 +188,20 @@ Status bind_mad(Binder& b) {
   }
   switch (type) {
     case Type::kU16:
-      b.insn().run = ternary<uint32_t, uint16_t, uint16_t, uint32_t>([](uint16_t a, uint16_t c, uint32_t d) { return uint32_t{a} * c + d; });
+      b.insn().run = ternary<uint32_t, uint16_t, uint16_t, uint32_t>(
+          [](uint16_t a, uint16_t c, uint32_t d) { return uint32_t{a} * c + d; });
       break;
     case Type::kS16:
-      b.insn().run = ternary<uint32_t, int16_t, int16_t, uint32_t>([](int16_t a, int16_t c, uint32_t d) { return uint32_t(int32_t{a} * c) + d; });
+      b.insn().run = ternary<uint32_t, int16_t, int16_t, uint32_t>(
+          [](int16_t a, int16_t c, uint32_t d) { return uint32_t(int32_t{a} * c) + d; });
       break;
     case Type::kU32:
-      b.insn().run = ternary<uint64_t, uint32_t, uint32_t, uint64_t>([](uint32_t a, uint32_t c, uint64_t d) { return uint64_t{a} * c + d; });
+      b.insn().run = ternary<uint64_t, uint32_t, uint32_t, uint64_t>(
+          [](uint32_t a, uint32_t c, uint64_t d) { return uint64_t{a} * c + d; });
       break;
     default:
-      b.insn().run = ternary<uint64_t, int32_t, int32_t, uint64_t>([](int32_t a, int32_t c, uint64_t d) { return uint64_t(int64_t{a} * c) + d; });
+      b.insn().run = ternary<uint64_t, int32_t, int32_t, uint64_t>(
+          [](int32_t a, int32_t c, uint64_t d) { return uint64_t(int64_t{a} * c) + d; });
   }
   return {};
 }
@@ -215,12 +249,14 @@ Status bind_min(Binder& b) {
   if (is_float_form(b)) return bind_float_min(b);
   const bool relu = b.take("relu");
   if (relu) return b.unmodelled("min.relu is not modelled");
-  return bind_typed(b, [](auto a, auto c) { return std::make_unsigned_t<decltype(a)>(a < c ? a : c); });
+  return bind_typed(
+      b, [](auto a, auto c) { return std::make_unsigned_t<decltype(a)>(a < c ? a : c); });
 }
 
 Status bind_max(Binder& b) {
   if (is_float_form(b)) return bind_float_max(b);
-  return bind_typed(b, [](auto a, auto c) { return std::make_unsigned_t<decltype(a)>(a > c ? a : c); });
+  return bind_typed(
+      b, [](auto a, auto c) { return std::make_unsigned_t<decltype(a)>(a > c ? a : c); });
 }
 
 }  // namespace octet::ptxsim::insn

@@ -22,14 +22,17 @@ uint64_t extended(uint64_t value, int bytes, bool is_signed, int bits) {
   return bits == 64 ? wide : wide & ((uint64_t{1} << bits) - 1);
 }
 
-machine::Slot slot_of(const Exec& x, const Arg& arg, int i) { return arg.count == 0 ? arg.slot : x.element(arg, i); }
+machine::Slot slot_of(const Exec& x, const Arg& arg, int i) {
+  return arg.count == 0 ? arg.slot : x.element(arg, i);
+}
 
 Outcome run_ld(Exec& x, const Insn& insn) {
   const Arg &d = insn.args[0], &address = insn.args[1];
   const int bytes = insn.mods[kElementBytes], count = insn.mods[kCount];
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
-    const uint8_t* from = read_lane(x, insn, Space(insn.mods[kSpace]), x.address(address, lane), uint32_t(bytes * count), lane);
+    const uint8_t* from = read_lane(x, insn, Space(insn.mods[kSpace]), x.address(address, lane),
+                                    uint32_t(bytes * count), lane);
     if (from == nullptr) return Outcome::kFailed;
     for (int i = 0; i < count; ++i) {
       const machine::Slot slot = slot_of(x, d, i);
@@ -72,7 +75,8 @@ Outcome run_st(Exec& x, const Insn& insn) {
   const int bytes = insn.mods[kElementBytes], count = insn.mods[kCount];
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
-    uint8_t* to = write_lane(x, insn, Space(insn.mods[kSpace]), x.address(address, lane), uint32_t(bytes * count), lane);
+    uint8_t* to = write_lane(x, insn, Space(insn.mods[kSpace]), x.address(address, lane),
+                             uint32_t(bytes * count), lane);
     if (to == nullptr) return Outcome::kFailed;
     for (int i = 0; i < count; ++i) {
       const machine::Slot slot = slot_of(x, value, i);
@@ -94,7 +98,8 @@ Outcome run_st(Exec& x, const Insn& insn) {
 Status bind_access(Binder& b, bool is_load) {
   Insn& insn = b.insn();
   const int order = take_order(b);
-  if (is_load ? order == kRelease : order == kAcquire) return b.refuse("the order is not one of this instruction's");
+  if (is_load ? order == kRelease : order == kAcquire)
+    return b.refuse("the order is not one of this instruction's");
   take_scope(b);
   const Space space = take_space(b);
   const bool is_nc = is_load && b.take("nc");
@@ -102,14 +107,17 @@ Status bind_access(Binder& b, bool is_load) {
   const int vector = b.take_one_of({"v2", "v4", "v8"});
   OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type());
   has_policy |= b.take_cache_hints();
-  if (type == Type::kPred || type == Type::kF16 || type == Type::kF16x2) return b.refuse("the type is not one of memory");
+  if (type == Type::kPred || type == Type::kF16 || type == Type::kF16x2)
+    return b.refuse("the type is not one of memory");
   if (is_nc && space != Space::kGlobal) return b.refuse(".nc is for .global alone");
   const int bytes = text::type_bits(type) / 8, count = vector < 0 ? 1 : 2 << vector;
-  if (bytes * count > 32 || (bytes * count > 16 && space != Space::kGlobal)) return b.refuse("more bytes than one access has");
+  if (bytes * count > 32 || (bytes * count > 16 && space != Space::kGlobal))
+    return b.refuse("more bytes than one access has");
   OCTET_RETURN_IF_ERROR(b.done(has_policy ? 3 : 2));
   const auto bind_value = [&](size_t i) -> Status {
     if (vector >= 0) {
-      return is_load ? b.result_vector(i, type, size_t(count), true) : b.source_vector(i, type, size_t(count), true);
+      return is_load ? b.result_vector(i, type, size_t(count), true)
+                     : b.source_vector(i, type, size_t(count), true);
     }
     return is_load ? b.wide_result(b.operand(i), type) : b.wide_source(b.operand(i), type);
   };
@@ -142,7 +150,8 @@ Status bind_prefetch(Binder& b) {
 // A policy is a number that only caches read: 0 here.
 Status bind_createpolicy(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.expect("fractional"));
-  for (int i = 0; i < 2; ++i) b.take_one_of({"L2::evict_first", "L2::evict_last", "L2::evict_normal", "L2::evict_unchanged"});
+  for (int i = 0; i < 2; ++i)
+    b.take_one_of({"L2::evict_first", "L2::evict_last", "L2::evict_normal", "L2::evict_unchanged"});
   OCTET_RETURN_IF_ERROR(b.expect("b64"));
   OCTET_RETURN_IF_ERROR(b.done(1, 2));
   OCTET_RETURN_IF_ERROR(b.result(0, Type::kB64));

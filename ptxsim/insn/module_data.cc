@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ModuleData: the variables of .global and .const, PTX ISA 5.4.4 (initialisers).
 #include <cstring>
-
 #include <fmt/format.h>
 
 #include "ptxsim/insn/decode.h"
@@ -24,7 +23,8 @@ Result<uint64_t> bytes_of(const Declaration& node) {
   uint64_t bytes = element_bytes(node) * uint64_t(node.vector_elems);
   for (const uint64_t dim : node.dims) {
     if (dim == 0 || dim > kMostBytes || bytes * dim > kMostBytes) {
-      return text::error_at(node.place, fmt::format("'{}' has no size, or one beyond {}", node.name, kMostBytes));
+      return text::error_at(
+          node.place, fmt::format("'{}' has no size, or one beyond {}", node.name, kMostBytes));
     }
     bytes *= dim;
   }
@@ -45,12 +45,15 @@ class Filler {
     uint64_t value = from.number.bits;
     if (from.kind == Initializer::Kind::kAddress) {
       value = data_.address(from.symbol);
-      if (value == 0) return text::error_at(from.place, fmt::format("'{}' is no variable that stands before this", from.symbol));
+      if (value == 0)
+        return text::error_at(
+            from.place, fmt::format("'{}' is no variable that stands before this", from.symbol));
       value += uint64_t(from.offset);
       for (uint64_t mask = from.mask; mask > 0xFF; mask >>= 8) value >>= 8;
     }
     const uint64_t count = element_bytes(node_);
-    if (next_ + count > bytes_.size()) return text::error_at(from.place, fmt::format("more values than '{}' holds", node_.name));
+    if (next_ + count > bytes_.size())
+      return text::error_at(from.place, fmt::format("more values than '{}' holds", node_.name));
     std::memcpy(bytes_.data() + next_, &value, count);
     next_ += count;
     return {};
@@ -75,7 +78,8 @@ Result<ModuleData> ModuleData::load(const text::Module& module, machine::GlobalM
     data.at_.emplace_back(node->name, at);
     // Without an initialiser these are zeros (PTX ISA 5.4.4).
     std::vector<uint8_t> bytes(count, 0);
-    if (node->initializer) OCTET_RETURN_IF_ERROR(Filler(*node, data, bytes).fill(*node->initializer));
+    if (node->initializer)
+      OCTET_RETURN_IF_ERROR(Filler(*node, data, bytes).fill(*node->initializer));
     OCTET_RETURN_IF_ERROR(memory.write(at, bytes));
   }
   return data;

@@ -19,7 +19,9 @@ machine::Run copy_of() {
 struct Wide {  // 128 bits
   uint64_t lo = 0, hi = 0;
 };
-Wide* wide(const Exec& x, const Arg& arg) { return reinterpret_cast<Wide*>(x.registers + arg.slot); }
+Wide* wide(const Exec& x, const Arg& arg) {
+  return reinterpret_cast<Wide*>(x.registers + arg.slot);
+}
 
 // The elements of a vector in one register, the first lowest.
 Outcome pack(Exec& x, const Insn& insn) {
@@ -66,7 +68,8 @@ Status bind_vector_mov(Binder& b, Type type, bool packs) {
   const Operand& vector = b.operand(packs ? 1 : 0);
   const size_t count = vector.parts.size();
   const int bits = text::type_bits(type);
-  if ((count != 2 && count != 4) || bits / int(count) < 8) return b.refuse(vector, "want 2 or 4 elements of 8 bits or more");
+  if ((count != 2 && count != 4) || bits / int(count) < 8)
+    return b.refuse(vector, "want 2 or 4 elements of 8 bits or more");
   const Type element = type_of_bits(bits / int(count));
   if (packs) {
     OCTET_RETURN_IF_ERROR(b.result(0, type));
@@ -114,15 +117,19 @@ Status bind_mov(Binder& b) {
   }
   OCTET_RETURN_IF_ERROR(b.source(1, type));
   switch (text::type_bits(type)) {
-    case 64: b.insn().run = copy_of<uint64_t>(); break;
+    case 64:
+      b.insn().run = copy_of<uint64_t>();
+      break;
     case 128:
       b.insn().run = +[](Exec& x, const Insn& insn) {
         if (insn.args[0].slot == machine::kNoSlot) return Outcome::kNext;
-        machine::for_each_lane(x.lanes, [&](int lane) { wide(x, insn.args[0])[lane] = wide(x, insn.args[1])[lane]; });
+        machine::for_each_lane(
+            x.lanes, [&](int lane) { wide(x, insn.args[0])[lane] = wide(x, insn.args[1])[lane]; });
         return Outcome::kNext;
       };
       break;
-    default: b.insn().run = copy_of<uint32_t>();
+    default:
+      b.insn().run = copy_of<uint32_t>();
   }
   return {};
 }
@@ -130,13 +137,15 @@ Status bind_mov(Binder& b) {
 // A generic address is the address in its space plus the space's window; those of global memory are the same (access.h).
 Status bind_cvta(Binder& b) {
   const bool is_to = b.take("to");
-  OCTET_ASSIGN_OR_RETURN(const int space, b.expect_one_of({"global", "shared", "shared::cta", "shared::cluster", "param", "local", "const",
-                                                            "param::entry"}));
+  OCTET_ASSIGN_OR_RETURN(const int space,
+                         b.expect_one_of({"global", "shared", "shared::cta", "shared::cluster",
+                                          "param", "local", "const", "param::entry"}));
   OCTET_RETURN_IF_ERROR(b.expect("u64"));
   OCTET_RETURN_IF_ERROR(b.done(2));
   OCTET_RETURN_IF_ERROR(b.result(0, Type::kU64));
   OCTET_RETURN_IF_ERROR(b.source(1, Type::kU64));
-  const bool is_shared = space >= 1 && space <= 3, is_param = space == 4 || space == 7, is_local = space == 5;
+  const bool is_shared = space >= 1 && space <= 3, is_param = space == 4 || space == 7,
+             is_local = space == 5;
   if (is_shared) {
     b.insn().run = is_to ? unary<uint64_t>([](uint64_t a) { return a - machine::kSharedWindow; })
                          : unary<uint64_t>([](uint64_t a) { return a + machine::kSharedWindow; });
@@ -165,8 +174,10 @@ Status bind_mapa(Binder& b) {
     Outcome outcome = Outcome::kNext;
     machine::for_each_lane(x.lanes, [&](int lane) {
       const uint64_t rank = x.words(args[2])[lane];
-      if (rank >= x.cta.cluster->ctas.size()) outcome = x.fail(insn, "a rank beyond the cluster's", lane);
-      x.set(args[0].slot, args[0].bits, lane, (x.value(args[1], lane) & machine::kSharedOffsetMask) | rank << machine::kRankShift);
+      if (rank >= x.cta.cluster->ctas.size())
+        outcome = x.fail(insn, "a rank beyond the cluster's", lane);
+      x.set(args[0].slot, args[0].bits, lane,
+            (x.value(args[1], lane) & machine::kSharedOffsetMask) | rank << machine::kRankShift);
     });
     return outcome;
   };
@@ -179,13 +190,16 @@ Status bind_getctarank(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.done(2));
   OCTET_RETURN_IF_ERROR(b.result(0, Type::kU32));
   OCTET_RETURN_IF_ERROR(b.source(1, type));
-  b.insn().run = type == Type::kU32 ? unary<uint32_t>([](uint32_t a) { return a >> machine::kRankShift; })
-                                    : unary<uint32_t, uint64_t>([](uint64_t a) { return uint32_t(a >> machine::kRankShift); });
+  b.insn().run = type == Type::kU32
+                     ? unary<uint32_t>([](uint32_t a) { return a >> machine::kRankShift; })
+                     : unary<uint32_t, uint64_t>(
+                           [](uint64_t a) { return uint32_t(a >> machine::kRankShift); });
   return {};
 }
 
 Status bind_isspacep(Binder& b) {
-  OCTET_ASSIGN_OR_RETURN(const int space, b.expect_one_of({"global", "shared", "shared::cta", "shared::cluster", "local", "param"}));
+  OCTET_ASSIGN_OR_RETURN(const int space, b.expect_one_of({"global", "shared", "shared::cta",
+                                                           "shared::cluster", "local", "param"}));
   OCTET_RETURN_IF_ERROR(b.done(2));
   OCTET_RETURN_IF_ERROR(b.predicate_result(0));
   OCTET_RETURN_IF_ERROR(b.source(1, Type::kU64));
@@ -195,8 +209,13 @@ Status bind_isspacep(Binder& b) {
     machine::for_each_lane(x.lanes, [&](int lane) {
       const uint64_t window = x.longs(insn.args[1])[lane] >> 40;
       const bool is_shared = window == machine::kSharedWindow >> 40;
-      const bool is_own = is_shared && (uint32_t(x.longs(insn.args[1])[lane]) >> machine::kRankShift) == x.cta.rank;
-      const bool is[] = {window >= machine::kGlobalBase >> 40, is_own, is_own, is_shared, window == machine::kLocalWindow >> 40,
+      const bool is_own =
+          is_shared && (uint32_t(x.longs(insn.args[1])[lane]) >> machine::kRankShift) == x.cta.rank;
+      const bool is[] = {window >= machine::kGlobalBase >> 40,
+                         is_own,
+                         is_own,
+                         is_shared,
+                         window == machine::kLocalWindow >> 40,
                          window == machine::kParamWindow >> 40};
       holds |= LaneMask(is[insn.mods[0]]) << lane;
     });

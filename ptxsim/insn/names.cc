@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
-
 #include <fmt/format.h>
+#include <string_view>
 
 #include "ptxsim/machine/special.h"
 
@@ -45,7 +44,8 @@ uint64_t bytes_of(const Declaration& node) {
 }
 
 uint64_t align_of(const Declaration& node) {
-  const uint64_t natural = std::max<uint64_t>(1, uint64_t(text::type_bits(node.type)) / 8) * uint64_t(node.vector_elems);
+  const uint64_t natural =
+      std::max<uint64_t>(1, uint64_t(text::type_bits(node.type)) / 8) * uint64_t(node.vector_elems);
   return std::max(natural, node.align_bytes);
 }
 
@@ -66,17 +66,20 @@ bool Names::is_taken(const std::string& name) const {
 }
 
 Status Names::declare(const Declaration& node) {
-  if (is_taken(node.name)) return text::error_at(node.place, fmt::format("'{}' is declared twice", node.name));
+  if (is_taken(node.name))
+    return text::error_at(node.place, fmt::format("'{}' is declared twice", node.name));
   return node.space == text::Space::kReg ? declare_register(node) : declare_variable(node);
 }
 
 Status Names::declare_register(const Declaration& node) {
   if (node.vector_elems != 1 || !node.dims.empty()) {
-    return {Code::kUnsupported, text::error_at(node.place, "vectors and arrays of registers are not modelled").why};
+    return {Code::kUnsupported,
+            text::error_at(node.place, "vectors and arrays of registers are not modelled").why};
   }
   const uint64_t count = node.count.value_or(1);
   if (count > kMostRegisters) {
-    return text::error_at(node.place, fmt::format("{} registers, at most {}", count, kMostRegisters));
+    return text::error_at(node.place,
+                          fmt::format("{} registers, at most {}", count, kMostRegisters));
   }
   Scope& scope = scopes_[open_];
   if (node.count && scope.families.contains(node.name)) {
@@ -94,10 +97,15 @@ Status Names::declare_variable(const Declaration& node) {
     return {};
   }
   if (node.space != text::Space::kLocal) {
-    return {Code::kUnsupported, text::error_at(node.place, fmt::format("'.{}' in a function is not modelled", text::space_name(node.space))).why};
+    return {Code::kUnsupported,
+            text::error_at(node.place, fmt::format("'.{}' in a function is not modelled",
+                                                   text::space_name(node.space)))
+                .why};
   }
   const uint64_t bytes = bytes_of(node);
-  if (bytes == 0) return text::error_at(node.place, fmt::format("'{}' has no size, or one beyond {}", node.name, kMostBytes));
+  if (bytes == 0)
+    return text::error_at(node.place,
+                          fmt::format("'{}' has no size, or one beyond {}", node.name, kMostBytes));
   const uint64_t at = round_up(program_.local_bytes, align_of(node));
   scopes_[open_].symbols[node.name] = {text::Space::kLocal, at, false, 1};
   program_.local_bytes = uint32_t(at + bytes);
@@ -118,7 +126,8 @@ Names::Symbol Names::place_shared(const Declaration& node) {
 
 Status Names::declare_parameter(const Declaration& node) {
   const uint64_t bytes = bytes_of(node), align = align_of(node);
-  if (bytes == 0) return text::error_at(node.place, fmt::format("parameter '{}' has no size", node.name));
+  if (bytes == 0)
+    return text::error_at(node.place, fmt::format("parameter '{}' has no size", node.name));
   const auto at = uint32_t(round_up(program_.parameter_bytes, align));
   program_.parameters.push_back({node.name, at, uint32_t(bytes), uint32_t(align)});
   program_.parameter_bytes = uint32_t(at + bytes);
@@ -127,7 +136,8 @@ Status Names::declare_parameter(const Declaration& node) {
 }
 
 Status Names::declare_label(const text::Label& node, uint32_t index) {
-  if (is_taken(node.name)) return text::error_at(node.place, fmt::format("'{}' is declared twice", node.name));
+  if (is_taken(node.name))
+    return text::error_at(node.place, fmt::format("'{}' is declared twice", node.name));
   scopes_[open_].labels[node.name] = index;
   return {};
 }
@@ -142,12 +152,14 @@ Status Names::finish() {
     for (int at = branch.scope; at >= 0 && found == nullptr; at = scopes_[at].parent) {
       if (scopes_[at].labels.contains(branch.label)) found = &scopes_[at];
     }
-    if (found == nullptr) return text::error_at(branch.place, fmt::format("no label '{}' here", branch.label));
+    if (found == nullptr)
+      return text::error_at(branch.place, fmt::format("no label '{}' here", branch.label));
     program_.code[branch.index].target = found->labels.at(branch.label);
   }
   uint64_t align = 16;  // what dynamic shared memory has in any case
   for (const Dynamic& dynamic : dynamics_) align = std::max(align, dynamic.align);
-  const uint64_t base = round_up(std::max(program_.static_shared_bytes, kReservedSharedBytes), align);
+  const uint64_t base =
+      round_up(std::max(program_.static_shared_bytes, kReservedSharedBytes), align);
   program_.static_shared_bytes = uint32_t(base);
   for (const Dynamic& dynamic : dynamics_) {
     program_.presets[dynamic.preset].value = base + uint64_t(dynamic.offset);
@@ -178,7 +190,8 @@ std::optional<Register> Names::find_register(const std::string& name) {
     if (found == scope.families.end() || length == 0 || length > 7) continue;
     if (length > 1 && name[digits] == '0') continue;  // %r07 is no %r7
     const size_t number = std::stoul(name.substr(digits));
-    if (number < declared_[found->second].slots.size()) return register_at(declared_[found->second], number);
+    if (number < declared_[found->second].slots.size())
+      return register_at(declared_[found->second], number);
   }
   return std::nullopt;
 }
@@ -188,7 +201,8 @@ const Names::Symbol* Names::symbol_of(const std::string& name) {
     const auto found = scopes_[at].symbols.find(name);
     if (found != scopes_[at].symbols.end()) return &found->second;
   }
-  if (const auto found = module_symbols_.find(name); found != module_symbols_.end()) return &found->second;
+  if (const auto found = module_symbols_.find(name); found != module_symbols_.end())
+    return &found->second;
   for (const auto& item : module_.items) {
     const auto* node = std::get_if<Declaration>(&item);
     if (node == nullptr || node->name != name) continue;
@@ -201,12 +215,15 @@ const Names::Symbol* Names::symbol_of(const std::string& name) {
 std::optional<Slot> Names::find_symbol(const std::string& name, int64_t offset, int bits) {
   const Symbol* symbol = symbol_of(name);
   if (symbol == nullptr) return std::nullopt;
-  if (symbol->space != text::Space::kShared) return literal(bits, symbol->address + uint64_t(offset));
+  if (symbol->space != text::Space::kShared)
+    return literal(bits, symbol->address + uint64_t(offset));
   const auto key = std::pair{name + "@" + std::to_string(symbol->address), std::pair{offset, bits}};
-  if (const auto found = shared_slots_.find(key); found != shared_slots_.end()) return found->second;
+  if (const auto found = shared_slots_.find(key); found != shared_slots_.end())
+    return found->second;
   const Slot slot = allocate(bits);
   if (symbol->is_dynamic) dynamics_.push_back({program_.presets.size(), symbol->align, offset});
-  program_.presets.push_back({Preset::Kind::kSharedSymbol, slot, uint8_t(bits), symbol->address + uint64_t(offset), 0});
+  program_.presets.push_back(
+      {Preset::Kind::kSharedSymbol, slot, uint8_t(bits), symbol->address + uint64_t(offset), 0});
   return shared_slots_[key] = slot;
 }
 

@@ -10,11 +10,16 @@ namespace {
 double round_integer(double value, Rounding rounding, bool is_negative) {
   const double below = std::floor(value), rest = value - below;
   switch (rounding) {
-    case Rounding::kZero: return below;
-    case Rounding::kDown: return is_negative && rest > 0 ? below + 1 : below;
-    case Rounding::kUp: return !is_negative && rest > 0 ? below + 1 : below;
-    case Rounding::kNearestAway: return rest >= 0.5 ? below + 1 : below;
-    case Rounding::kNearest: break;
+    case Rounding::kZero:
+      return below;
+    case Rounding::kDown:
+      return is_negative && rest > 0 ? below + 1 : below;
+    case Rounding::kUp:
+      return !is_negative && rest > 0 ? below + 1 : below;
+    case Rounding::kNearestAway:
+      return rest >= 0.5 ? below + 1 : below;
+    case Rounding::kNearest:
+      break;
   }
   if (rest != 0.5) return rest > 0.5 ? below + 1 : below;
   return std::fmod(below, 2) == 0 ? below : below + 1;
@@ -28,7 +33,8 @@ double decode_float(const Format& format, uint32_t code) {
   if (magnitude > format.largest) {
     const bool is_infinite = format.has_infinity && magnitude == format.largest + 1;
     if (!is_infinite) return std::numeric_limits<double>::quiet_NaN();
-    return is_negative ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    return is_negative ? -std::numeric_limits<double>::infinity()
+                       : std::numeric_limits<double>::infinity();
   }
   const int exponent = int(magnitude >> format.mantissa);
   const auto fraction = double(magnitude & ((1u << format.mantissa) - 1));
@@ -45,13 +51,16 @@ uint32_t encode_float(const Format& format, double value, Rounding rounding, boo
   if (std::isnan(value)) return format.nan != 0 ? format.nan : format.largest;
   const double magnitude = std::fabs(value);
   const uint32_t beyond = saturates || (!format.has_infinity && format.nan == 0) ? format.largest
-                          : format.has_infinity                                   ? format.largest + 1
-                                                                                  : format.nan;
+                          : format.has_infinity ? format.largest + 1
+                                                : format.nan;
   if (std::isinf(magnitude)) return sign | beyond;
   if (magnitude == 0) return sign;
-  const int least = 1 - format.bias;  // exponent of the smallest normal number, and of what is below it
-  const int exponent = format.sign != 0 ? std::max(std::ilogb(magnitude), least) : std::ilogb(magnitude);
-  const double rounded = round_integer(std::ldexp(magnitude, format.mantissa - exponent), rounding, is_negative);
+  const int least =
+      1 - format.bias;  // exponent of the smallest normal number, and of what is below it
+  const int exponent =
+      format.sign != 0 ? std::max(std::ilogb(magnitude), least) : std::ilogb(magnitude);
+  const double rounded =
+      round_integer(std::ldexp(magnitude, format.mantissa - exponent), rounding, is_negative);
   if (format.sign == 0) {  // ue8m0: a power of two, 2^-127 at least
     const int code = exponent + (rounded >= 2 ? 1 : 0) + format.bias;
     return uint32_t(std::clamp(code, 0, int(format.largest)));
@@ -60,7 +69,8 @@ uint32_t encode_float(const Format& format, double value, Rounding rounding, boo
   const uint32_t code = uint32_t(rounded) + (uint32_t(exponent - least) << format.mantissa);
   if (code <= format.largest) return sign | code;
   // Towards zero the largest finite number is what is next.
-  const bool to_largest = rounding == Rounding::kZero || (rounding == Rounding::kDown && !is_negative) ||
+  const bool to_largest = rounding == Rounding::kZero ||
+                          (rounding == Rounding::kDown && !is_negative) ||
                           (rounding == Rounding::kUp && is_negative);
   return sign | (to_largest ? format.largest : beyond);
 }

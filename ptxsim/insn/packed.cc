@@ -67,32 +67,44 @@ uint32_t lanes(uint32_t a, uint32_t c, uint32_t d) {
 
 template <class H, class Op, bool kPair, bool kRelu>
 machine::Run run_of(size_t sources) {
-  if (sources == 3) return ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t d) { return lanes<H, Op, kPair, kRelu>(a, c, d); });
-  return binary<uint32_t>([](uint32_t a, uint32_t c) { return lanes<H, Op, kPair, kRelu>(a, c, 0); });
+  if (sources == 3)
+    return ternary<uint32_t>(
+        [](uint32_t a, uint32_t c, uint32_t d) { return lanes<H, Op, kPair, kRelu>(a, c, d); });
+  return binary<uint32_t>(
+      [](uint32_t a, uint32_t c) { return lanes<H, Op, kPair, kRelu>(a, c, 0); });
 }
 
 template <class Op>
 machine::Run run_of(bool is_bf16, bool is_pair, bool relu, size_t sources) {
   if (is_bf16) {
-    if (is_pair) return relu ? run_of<Bf16, Op, true, true>(sources) : run_of<Bf16, Op, true, false>(sources);
+    if (is_pair)
+      return relu ? run_of<Bf16, Op, true, true>(sources) : run_of<Bf16, Op, true, false>(sources);
     return relu ? run_of<Bf16, Op, false, true>(sources) : run_of<Bf16, Op, false, false>(sources);
   }
-  if (is_pair) return relu ? run_of<F16, Op, true, true>(sources) : run_of<F16, Op, true, false>(sources);
+  if (is_pair)
+    return relu ? run_of<F16, Op, true, true>(sources) : run_of<F16, Op, true, false>(sources);
   return relu ? run_of<F16, Op, false, true>(sources) : run_of<F16, Op, false, false>(sources);
 }
 
 machine::Run run_of(Half op, bool is_bf16, bool is_pair, bool relu) {
   switch (op) {
-    case Half::kAdd: return run_of<Add>(is_bf16, is_pair, relu, 2);
-    case Half::kSub: return run_of<Sub>(is_bf16, is_pair, relu, 2);
-    case Half::kMul: return run_of<Mul>(is_bf16, is_pair, relu, 2);
-    case Half::kFma: return run_of<Fma>(is_bf16, is_pair, relu, 3);
-    case Half::kMin: return run_of<Min>(is_bf16, is_pair, false, 2);
-    case Half::kMax: return run_of<Max>(is_bf16, is_pair, false, 2);
+    case Half::kAdd:
+      return run_of<Add>(is_bf16, is_pair, relu, 2);
+    case Half::kSub:
+      return run_of<Sub>(is_bf16, is_pair, relu, 2);
+    case Half::kMul:
+      return run_of<Mul>(is_bf16, is_pair, relu, 2);
+    case Half::kFma:
+      return run_of<Fma>(is_bf16, is_pair, relu, 3);
+    case Half::kMin:
+      return run_of<Min>(is_bf16, is_pair, false, 2);
+    case Half::kMax:
+      return run_of<Max>(is_bf16, is_pair, false, 2);
     case Half::kNeg:
       return is_pair ? unary<uint32_t>([](uint32_t a) { return a ^ 0x80008000; })
                      : unary<uint32_t>([](uint32_t a) { return a ^ 0x8000; });
-    case Half::kAbs: break;
+    case Half::kAbs:
+      break;
   }
   return is_pair ? unary<uint32_t>([](uint32_t a) { return a & 0x7FFF7FFF; })
                  : unary<uint32_t>([](uint32_t a) { return a & 0x7FFF; });

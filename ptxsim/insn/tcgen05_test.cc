@@ -272,12 +272,12 @@ TEST(Tcgen05, BlockScaledProduct) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const BlockScaled problem(seed);
     for (const auto time : kTimes) {
-      for (const bool truncates : {false, true}) {
+      for (const auto arithmetic : {machine::Arithmetic::kExact, machine::Arithmetic::kTruncated}) {
         TensorTest test = block_scaled(problem);
         machine::Settings settings;
         settings.time = time;
         settings.seed = seed;
-        settings.truncates_products = truncates;
+        settings.arithmetic = arithmetic;
         const Status status = test.run(settings);
         ASSERT_TRUE(status.ok()) << status.why;
         EXPECT_EQ(test.values<float>(5), problem.want);
@@ -309,8 +309,12 @@ TEST(Tcgen05, BlockScaledProductBroken) {
   EXPECT_TRUE(contains(outcome("_, [%r5], 9216;", "_, [%r5], 17408;"), "WAIT") ||
               outcome("_, [%r5], 9216;", "_, [%r5], 17408;") != "right");
   EXPECT_NE(outcome("_, [%r5], 9216;", "_, [%r5], 9200;"), "right");
-  EXPECT_NE(outcome("mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r5], 0;\n  @!%p2 bra WAIT;", ""), "right");
-  EXPECT_NE(outcome("mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r9], 0;\n  @!%p2 bra DONE;", ""), "right");
+  EXPECT_NE(
+      outcome("mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r5], 0;\n  @!%p2 bra WAIT;", ""),
+      "right");
+  EXPECT_NE(
+      outcome("mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r9], 0;\n  @!%p2 bra DONE;", ""),
+      "right");
   EXPECT_NE(
       outcome("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r9];", ""),
       "right");

@@ -37,7 +37,7 @@ Result<matrix::Factors> read_factors(const AsyncAccess& by, const matrix::Shared
 }
 
 matrix::Arithmetic arithmetic_of(const machine::Machine& machine, bool keeps_13_bits) {
-  if (!machine.settings().truncates_products) return matrix::kExactSum;
+  if (machine.settings().arithmetic == machine::Arithmetic::kExact) return matrix::kExactSum;
   return keeps_13_bits ? matrix::kTruncated13 : matrix::kTruncated25;
 }
 

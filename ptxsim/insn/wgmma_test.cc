@@ -103,12 +103,12 @@ TEST(Wgmma, AFromRegisters) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const Fp8 problem(seed);
     for (const auto time : kTimes) {
-      for (const bool truncates : {false, true}) {
+      for (const auto arithmetic : {machine::Arithmetic::kExact, machine::Arithmetic::kTruncated}) {
         TensorTest test = registers_test(problem);
         machine::Settings settings;
         settings.time = time;
         settings.seed = seed;
-        settings.truncates_products = truncates;
+        settings.arithmetic = arithmetic;
         const Status status = test.run(settings);
         ASSERT_TRUE(status.ok()) << status.why;
         EXPECT_TRUE(is_right(test, problem)) << seed;

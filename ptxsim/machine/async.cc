@@ -5,22 +5,27 @@
 
 namespace octet::ptxsim::machine {
 
+// Nothing older is in its channel, and nothing that it waits for is left.
+bool AsyncQueue::may_be_next(const AsyncOp& op) const {
+  for (const AsyncOp& other : ops_) {
+    if (other.id == op.id) {
+      if (op.after.empty()) return true;
+      continue;
+    }
+    if (other.id < op.id && op.channel != kUnordered && other.channel == op.channel) return false;
+    if (std::find(op.after.begin(), op.after.end(), other.id) != op.after.end()) return false;
+  }
+  return true;
+}
+
 bool AsyncQueue::take(uint64_t now, bool force, Random& random, AsyncOp* op) {
   if (ops_.empty()) return false;
-  // From a place that the seed draws on: the first that is due and whose channel has nothing older.
   const size_t from = random.below(ops_.size());
   for (size_t i = 0; i < ops_.size(); ++i) {
-    const size_t k = (from + i) % ops_.size();
-    if (!force && ops_[k].due > now) continue;
-    const int channel = ops_[k].channel;
-    const auto first = channel == kUnordered
-                           ? ops_.begin() + int64_t(k)
-                           : std::find_if(ops_.begin(), ops_.end(), [&](const AsyncOp& other) {
-                               return other.channel == channel;
-                             });
-    if (!force && first->due > now) continue;
-    *op = std::move(*first);
-    ops_.erase(first);
+    const auto at = ops_.begin() + int64_t((from + i) % ops_.size());
+    if ((!force && at->due > now) || !may_be_next(*at)) continue;
+    *op = std::move(*at);
+    ops_.erase(at);
     return true;
   }
   return false;

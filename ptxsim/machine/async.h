@@ -29,13 +29,19 @@ struct AsyncOp {
   const Insn* insn = nullptr;  // that issued it: for errors and reports
   int warp = 0;                // of the block
   int channel = kUnordered;
-  uint64_t due = 0;  // kRandom: not before this tick
+  uint64_t due = 0;                  // kRandom: not before this tick
+  uint64_t id = 0;                   // given by push
+  std::vector<uint64_t> after = {};  // operations that must be performed before it
   std::function<Status()> perform;
 };
 
 class AsyncQueue {
  public:
-  void push(AsyncOp op) { ops_.push_back(std::move(op)); }
+  uint64_t push(AsyncOp op) {
+    op.id = ++last_id_;
+    ops_.push_back(std::move(op));
+    return last_id_;
+  }
   bool empty() const { return ops_.empty(); }
   size_t size() const { return ops_.size(); }
   const std::deque<AsyncOp>& all() const { return ops_; }
@@ -44,7 +50,10 @@ class AsyncQueue {
   bool take(uint64_t now, bool force, Random& random, AsyncOp* op);
 
  private:
+  bool may_be_next(const AsyncOp& op) const;
+
   std::deque<AsyncOp> ops_;  // in the order of their issue
+  uint64_t last_id_ = 0;
 };
 
 // One thread's groups of asynchronous copies: cp.async.commit_group, cp.async.wait_group and those of cp.async.bulk.

@@ -63,6 +63,14 @@ struct Cta {
   explicit Cta(size_t shared_bytes) : shared(shared_bytes) {}
 };
 
+// What the tensor families want to know of lanes that arrive somewhere or have waited: CtaExtension.
+inline std::string may_signal(const Cta& cta, const Warp& warp, LaneMask lanes) {
+  return cta.tensor == nullptr ? "" : cta.tensor->may_signal(warp.index, lanes);
+}
+inline void passed_wait(Cta& cta, const Warp& warp, LaneMask lanes) {
+  if (cta.tensor != nullptr) cta.tensor->passed_wait(warp.index, lanes);
+}
+
 struct Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;  // by rank; they go together
   Gate barrier;                            // barrier.cluster

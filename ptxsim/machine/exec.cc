@@ -28,17 +28,20 @@ Status async_error(const Cta& cta, const Insn& insn, std::string_view what) {
                                           fmt::format("block {}, performed later", cta.number))};
 }
 
-Outcome Exec::post(const Insn& insn, int channel, std::function<Status()> perform) {
+Outcome Exec::post(const Insn& insn, int channel, std::function<Status()> perform,
+                   std::vector<uint64_t> after, uint64_t* id) {
+  if (id != nullptr) *id = 0;
   ++machine.counts().async_ops;
   if (machine.settings().time == Time::kEager) {
     error = perform();
     return error.ok() ? Outcome::kNext : Outcome::kFailed;
   }
-  AsyncOp op{&insn, warp.index, channel, 0, std::move(perform)};
+  AsyncOp op{&insn, warp.index, channel, 0, 0, std::move(after), std::move(perform)};
   if (machine.settings().time == Time::kRandom) {
     op.due = machine.now() + machine.random().below(kLongestDelay);
   }
-  cta.pending.push(std::move(op));
+  const uint64_t given = cta.pending.push(std::move(op));
+  if (id != nullptr) *id = given;
   return Outcome::kNext;
 }
 

@@ -20,7 +20,8 @@ struct Exec {
       nullptr;  // the lanes' place; instructions other than branches leave its pc alone
   uint32_t* registers = nullptr;
   LaneMask lanes = 0;  // of the fragment, for which the guard holds
-  uint64_t seen = 0;   // kYielded, kBlocked: what the lanes saw; the same at the same place again is no progress
+  uint64_t seen =
+      0;  // kYielded, kBlocked: what the lanes saw; the same at the same place again is no progress
   Status error;
 
   uint32_t* words(const Arg& arg) const { return registers + arg.slot; }
@@ -60,7 +61,9 @@ struct Exec {
   Outcome fail(const Insn& insn, std::string_view what, int lane = -1);
 
   // Posts an operation of this warp's (async.h); performs it now where time is eager.
-  Outcome post(const Insn& insn, int channel, std::function<Status()> perform);
+  // `after`: ids of this block's operations that must be performed before it. `id`: its own, 0 if it is performed.
+  Outcome post(const Insn& insn, int channel, std::function<Status()> perform,
+               std::vector<uint64_t> after = {}, uint64_t* id = nullptr);
 };
 
 // A status about an asynchronous operation, as Exec::fail's.

@@ -14,11 +14,15 @@ struct Gate {
   uint32_t arrived = 0;  // threads, of this opening
   uint32_t wanted = 0;   // threads; 0: not said yet in this opening
   uint32_t insn = 0;     // a family's own: the instruction of the first to come
+  uint64_t value = 0;    // a family's own: what those that came have brought (bar.red)
+  uint64_t result = 0;   // the value at the last opening
 
   void open() {
     ++openings;
     arrived = 0;
     wanted = 0;
+    result = value;
+    value = 0;
   }
 };
 

@@ -25,6 +25,12 @@
 
 namespace octet::ptxsim::machine {
 
+// How a tensor core sums (matrix/dot.h).
+enum class Arithmetic {
+  kExact,      // the exact sum, rounded once to nearest
+  kTruncated,  // the published model of the hardware: aligned to the largest, cut, rounded towards zero
+};
+
 struct Settings {
   Time time = Time::kEager;
   uint64_t seed = 1;
@@ -33,7 +39,7 @@ struct Settings {
   bool refuses_unset_reads =
       true;  // a read of bytes that nobody has written is an error; else it reads the poison
   uint32_t num_sms = 132;  // %nsmid
-  bool truncates_products = false;  // matrix instructions sum as matrix/dot.h\'s kTruncated
+  Arithmetic arithmetic = Arithmetic::kExact;
 };
 
 struct Launch {
