@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # One helper per kind of target.
 #
-#   octet_library(NAME FOLDER_DEPS... )   one static library per folder of src/, namespace octet::NAME; BASE: below that folder instead;
-#                                         LABELS: of its unit tests
-#   octet_unit_tests(NAME)                the *_test.cc files beside the sources, one program per folder
+#   octet_library(NAME FOLDER_DEPS... )   one static library per folder of src/, namespace octet::NAME; BASE: below that folder instead
+#   octet_unit_tests(NAME)                the *_test.cc files beside the sources, one program per folder; of ptxsim with its label
 include(GNUInstallDirs)
 include(CheckCXXCompilerFlag)
 include(OctetFlags)
 find_package(fmt REQUIRED)
 
 function(octet_library name)
-  cmake_parse_arguments(arg "" "BASE" "SOURCES;DEPENDS;PRIVATE;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "BASE" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
   if(NOT arg_BASE)
     set(arg_BASE "${PROJECT_SOURCE_DIR}/src")
   endif()
@@ -26,7 +25,7 @@ function(octet_library name)
   # Each header is compiled alone by the target all_verify_interface_header_sets.
   target_sources(octet_${name} PUBLIC FILE_SET HEADERS BASE_DIRS "${arg_BASE}" FILES ${headers})
   set_target_properties(octet_${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
-  octet_unit_tests(${name} ${arg_LABELS})
+  octet_unit_tests(${name})
 endfunction()
 
 function(octet_unit_tests name)
@@ -34,7 +33,11 @@ function(octet_unit_tests name)
   if(NOT OCTET_TESTS OR NOT tests)
     return()
   endif()
-  octet_gtest(octet_${name}_test SOURCES ${tests} DEPENDS octet_${name} LABELS ${ARGN})
+  set(labels)
+  if(name MATCHES "^ptxsim_")
+    set(labels LABELS ptxsim)
+  endif()
+  octet_gtest(octet_${name}_test SOURCES ${tests} DEPENDS octet_${name} ${labels})
 endfunction()
 
 function(octet_gtest target)

@@ -57,6 +57,8 @@ Outcome run_bar(Exec& x, const Insn& insn) {
   Gate& gate = x.cta.barriers[number];
   uint64_t& ticket = x.fragment->ticket;
   if (ticket == 0) {
+    if (const std::string wrong = machine::may_signal(x.cta, x.warp, x.lanes); !wrong.empty())
+      return x.fail(insn, wrong);
     uint32_t wanted = 0;
     if (insn.mods[kHasCount] != 0) {
       wanted = x.words(insn.args[first + 1])[machine::first_lane(x.lanes)];
@@ -82,6 +84,7 @@ Outcome run_bar(Exec& x, const Insn& insn) {
     return Outcome::kBlocked;
   }
   if (insn.mods[kAction] == kRed) set_red_result(x, insn, gate);
+  if (insn.mods[kAction] != kArrive) machine::passed_wait(x.cta, x.warp, x.lanes);
   ticket = 0;
   return Outcome::kNext;
 }
@@ -89,6 +92,8 @@ Outcome run_bar(Exec& x, const Insn& insn) {
 Outcome run_cluster_arrive(Exec& x, const Insn& insn) {
   if (x.lanes != x.warp.live) return Outcome::kBlocked;
   Gate& gate = x.cta.cluster->barrier;
+  if (const std::string wrong = machine::may_signal(x.cta, x.warp, x.lanes); !wrong.empty())
+    return x.fail(insn, wrong);
   if (x.warp.cluster_ticket != 0) return x.fail(insn, "arrives twice without barrier.cluster.wait");
   x.warp.cluster_ticket = gate.openings;
   ++gate.arrived;
@@ -106,6 +111,7 @@ Outcome run_cluster_wait(Exec& x, const Insn& insn) {
     x.seen = ticket;
     return Outcome::kBlocked;
   }
+  machine::passed_wait(x.cta, x.warp, x.lanes);
   ticket = 0;
   return Outcome::kNext;
 }

@@ -236,8 +236,7 @@ Status Binder::sink(Type type) {
   return result(at, type);
 }
 
-Status Binder::vector(size_t i, Type type, size_t count, bool is_wide, bool is_result) {
-  const Operand& at = operand(i);
+Status Binder::vector(const Operand& at, Type type, size_t count, bool is_wide, bool is_result) {
   if (at.kind != Operand::Kind::kVector || at.parts.size() != count) {
     return refuse(at, fmt::format("want a vector of {}", count));
   }
@@ -265,10 +264,13 @@ Status Binder::vector(size_t i, Type type, size_t count, bool is_wide, bool is_r
 }
 
 Status Binder::source_vector(size_t i, Type type, size_t count, bool is_wide) {
-  return vector(i, type, count, is_wide, false);
+  return vector(operand(i), type, count, is_wide, false);
+}
+Status Binder::source_vector(const Operand& at, Type type, size_t count) {
+  return vector(at, type, count, false, false);
 }
 Status Binder::result_vector(size_t i, Type type, size_t count, bool is_wide) {
-  return vector(i, type, count, is_wide, true);
+  return vector(operand(i), type, count, is_wide, true);
 }
 
 Status Binder::address(const Operand& at) {

@@ -76,6 +76,7 @@ class Binder {
   Status sink(Type type);  // an Arg for a result that this form leaves out
   // {a, b, ...}: one Arg with a list. `count` elements, of these the wide kind where `is_wide`.
   Status source_vector(size_t i, Type type, size_t count, bool is_wide = false);
+  Status source_vector(const text::Operand& at, Type type, size_t count);
   Status result_vector(size_t i, Type type, size_t count, bool is_wide = false);
   // [a+8]: base and offset; a register of 32 or 64 bits, a symbol or a number.
   Status address(size_t i) { return address(operand(i)); }
@@ -98,7 +99,7 @@ class Binder {
   Status push(const text::Operand& at, const Arg& arg);
   Result<Arg> value_of(const text::Operand& at, Type type, bool is_wide);
   Result<Arg> register_of(const text::Operand& at, Type type, bool is_wide);
-  Status vector(size_t i, Type type, size_t count, bool is_wide, bool is_result);
+  Status vector(const text::Operand& at, Type type, size_t count, bool is_wide, bool is_result);
 
   const text::Instruction& node_;
   size_t taken_;  // modifiers

@@ -80,6 +80,8 @@ enum ArriveMod { kSpace, kExpects, kDrops, kHasCount };
 
 // args: state, address, count or bytes.
 Outcome run_arrive(Exec& x, const Insn& insn) {
+  if (const std::string wrong = machine::may_signal(x.cta, x.warp, x.lanes); !wrong.empty())
+    return x.fail(insn, wrong);
   return for_each_barrier(
       x, insn, insn.args[1], [&](int lane, Mbarrier& barrier, const Located&) -> std::string {
         const int64_t operand = insn.mods[kHasCount] != 0 ? x.words(insn.args[2])[lane] : 1;
@@ -141,6 +143,7 @@ Outcome run_wait(Exec& x, const Insn& insn) {
   const bool may_give_up = x.machine.settings().time != machine::Time::kEager &&
                            x.machine.random().one_in(kGivesUpOneIn);
   if (ended != x.lanes && insn.mods[kTries] != 0 && !may_give_up) return Outcome::kBlocked;
+  machine::passed_wait(x.cta, x.warp, ended);
   x.set_predicate(insn.args[0].slot, ended);
   return ended == x.lanes ? Outcome::kNext : Outcome::kYielded;
 }

@@ -5,30 +5,30 @@
 
 namespace octet::ptxsim::machine {
 
-// Nothing older is in its channel, and nothing that it waits for is left.
-bool AsyncQueue::may_be_next(const AsyncOp& op) const {
-  for (const AsyncOp& other : ops_) {
-    if (other.id == op.id) {
-      if (op.after.empty()) return true;
-      continue;
-    }
-    if (other.id < op.id && op.channel != kUnordered && other.channel == op.channel) return false;
-    if (std::find(op.after.begin(), op.after.end(), other.id) != op.after.end()) return false;
-  }
-  return true;
+bool AsyncQueue::waits_for_another(const AsyncOp& op) const {
+  return std::any_of(op.after.begin(), op.after.end(), [&](uint64_t id) {
+    return std::any_of(ops_.begin(), ops_.end(),
+                       [&](const AsyncOp& other) { return other.id == id; });
+  });
 }
 
 bool AsyncQueue::take(uint64_t now, bool force, Random& random, AsyncOp* op) {
-  if (ops_.empty()) return false;
-  const size_t from = random.below(ops_.size());
+  std::vector<int> seen;  // channels, of which the oldest operation alone may be next
+  uint64_t eligible = 0;
+  size_t taken = ops_.size();
   for (size_t i = 0; i < ops_.size(); ++i) {
-    const auto at = ops_.begin() + int64_t((from + i) % ops_.size());
-    if ((!force && at->due > now) || !may_be_next(*at)) continue;
-    *op = std::move(*at);
-    ops_.erase(at);
-    return true;
+    const AsyncOp& each = ops_[i];
+    if (each.channel != kUnordered) {
+      if (std::find(seen.begin(), seen.end(), each.channel) != seen.end()) continue;
+      seen.push_back(each.channel);
+    }
+    if ((!force && each.due > now) || waits_for_another(each)) continue;
+    if (random.one_in(++eligible)) taken = i;  // each of them as likely as the others
   }
-  return false;
+  if (taken == ops_.size()) return false;
+  *op = std::move(ops_[taken]);
+  ops_.erase(ops_.begin() + int64_t(taken));
+  return true;
 }
 
 bool AsyncGroups::at_most(uint64_t most) {

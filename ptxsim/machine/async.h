@@ -46,11 +46,11 @@ class AsyncQueue {
   size_t size() const { return ops_.size(); }
   const std::deque<AsyncOp>& all() const { return ops_; }
 
-  // Takes one operation that may be performed now: that is due, or, with `force`, any; the first of its channel.
+  // Takes one operation that may be performed now: that is due, or, with `force`, any; the first of its channel. Each as likely.
   bool take(uint64_t now, bool force, Random& random, AsyncOp* op);
 
  private:
-  bool may_be_next(const AsyncOp& op) const;
+  bool waits_for_another(const AsyncOp& op) const;
 
   std::deque<AsyncOp> ops_;  // in the order of their issue
   uint64_t last_id_ = 0;

@@ -36,6 +36,10 @@ class CtaExtension {
   virtual ~CtaExtension() = default;
   // Asked once all threads have exited and nothing is pending: what was left behind, or nothing.
   virtual std::string left_behind() const { return ""; }
+  // Lanes of a warp have passed a wait: on an mbarrier, a barrier of threads or a cluster's.
+  virtual void passed_wait(int /*warp*/, LaneMask /*lanes*/) {}
+  // What keeps lanes of a warp from arriving there, or nothing.
+  virtual std::string may_signal(int /*warp*/, LaneMask /*lanes*/) const { return ""; }
 };
 
 struct Cta {
@@ -58,6 +62,14 @@ struct Cta {
 
   explicit Cta(size_t shared_bytes) : shared(shared_bytes) {}
 };
+
+// What the tensor families want to know of lanes that arrive somewhere or have waited: CtaExtension.
+inline std::string may_signal(const Cta& cta, const Warp& warp, LaneMask lanes) {
+  return cta.tensor == nullptr ? "" : cta.tensor->may_signal(warp.index, lanes);
+}
+inline void passed_wait(Cta& cta, const Warp& warp, LaneMask lanes) {
+  if (cta.tensor != nullptr) cta.tensor->passed_wait(warp.index, lanes);
+}
 
 struct Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;  // by rank; they go together

@@ -25,7 +25,7 @@
 
 namespace octet::ptxsim::machine {
 
-// How a tensor core sums (insn/dot.h).
+// How a tensor core sums (matrix/dot.h).
 enum class Arithmetic {
   kExact,      // the exact sum, rounded once to nearest
   kTruncated,  // the published model of the hardware: aligned to the largest, cut, rounded towards zero
