@@ -2,9 +2,8 @@
 // What the tests of this folder run their texts with: a kernel whose parameters are one buffer in and one buffer out.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstring>
+#include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,10 @@ namespace octet::ptxsim::insn {
 // `k(in, out)`; statements from line 6 on, with what registers the tests use declared. %in and %out are the buffers.
 inline std::string kernel_text(const std::string& statements, const std::string& before = "") {
   return ".version 9.0\n.target sm_100a\n.address_size 64\n" + before +
-         ".entry k(.param .u64 p_in, .param .u64 p_out) { .reg .pred %p<8>, q; .reg .b8 %rc<4>; .reg .b16 %rs<16>; .reg .b32 %r<64>; "
-         ".reg .f32 %f<64>; .reg .f64 %fd<8>; .reg .b64 %rd<32>, %in, %out, %own; .reg .b128 %rq<4>;\n"
+         ".entry k(.param .u64 p_in, .param .u64 p_out) { .reg .pred %p<8>, q; .reg .b8 %rc<4>; "
+         ".reg .b16 %rs<16>; .reg .b32 %r<64>; "
+         ".reg .f32 %f<64>; .reg .f64 %fd<8>; .reg .b64 %rd<32>, %in, %out, %own; .reg .b128 "
+         "%rq<4>;\n"
          "ld.param.u64 %in, [p_in]; ld.param.u64 %out, [p_out];\n" +
          statements + "\n}\n";
 }
@@ -34,14 +35,15 @@ struct Ran {
   template <class T>
   T at(size_t index) const {
     T value{};
-    if ((index + 1) * sizeof(T) <= out.size()) std::memcpy(&value, out.data() + index * sizeof(T), sizeof(T));
+    if ((index + 1) * sizeof(T) <= out.size())
+      std::memcpy(&value, out.data() + index * sizeof(T), sizeof(T));
     return value;
   }
 };
 
 struct RunOptions {
-  machine::Settings settings;
-  machine::Dim3 grid, block{32}, cluster;
+  machine::Settings settings = {};
+  machine::Dim3 grid = {}, block = {32}, cluster = {};
   uint32_t dynamic_shared_bytes = 0;
   size_t out_bytes = 2048;
   std::vector<uint8_t> in = std::vector<uint8_t>(256, 0);
@@ -63,8 +65,9 @@ inline Ran run_text(const std::string& text, const RunOptions& options = {}) {
   std::vector<uint8_t> parameters(16);
   std::memcpy(parameters.data(), &in, 8);
   std::memcpy(parameters.data() + 8, &out, 8);
-  Status status = machine.run(machine::Launch{&*program, options.grid, options.block, options.cluster,
-                                              options.dynamic_shared_bytes, parameters, false});
+  Status status =
+      machine.run(machine::Launch{&*program, options.grid, options.block, options.cluster,
+                                  options.dynamic_shared_bytes, parameters, false});
   return {status, *machine.memory().read(out, options.out_bytes), machine.counts()};
 }
 
