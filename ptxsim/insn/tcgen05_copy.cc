@@ -41,7 +41,7 @@ Outcome run_cp_lane(Exec& x, const Insn& insn, int lane) {
     return x.fail(
         insn, fmt::format("lane {} of tensor memory, want 0", machine::tensor_lane(address)), lane);
   const int column = machine::tensor_column(address);
-  TensorUnit& unit = tensor_unit(x.cta);
+  TensorUnit& unit = tensor_unit(x);
   const auto ticket = unit.memory.begin({{0, machine::kTensorLanes, column, kColumns},
                                          machine::TensorUser::kCopy,
                                          true,

@@ -8,19 +8,19 @@ namespace octet::ptxsim::insn {
 namespace {
 
 Outcome run_fence_after(Exec& x, const Insn&) {
-  tensor_unit(x.cta).warps[x.warp.index].unfenced &= ~x.lanes;
+  tensor_unit(x).warps[x.warp.index].unfenced &= ~x.lanes;
   return Outcome::kNext;
 }
 // Orders what was issued before: what is still to be waited for stays so.
 Outcome run_fence_before(Exec& x, const Insn&) {
-  TensorWarp& state = tensor_unit(x.cta).warps[x.warp.index];
+  TensorWarp& state = tensor_unit(x).warps[x.warp.index];
   if (state.loads == 0 && state.stores == 0) state.unsignalled &= ~x.lanes;
   return Outcome::kNext;
 }
 
 // args: the mbarrier; mods[0]: its address is one of shared::cluster, else a generic one.
 Outcome run_commit(Exec& x, const Insn& insn) {
-  TensorUnit& unit = tensor_unit(x.cta);
+  TensorUnit& unit = tensor_unit(x);
   unit.warps[x.warp.index].unsignalled &= ~x.lanes;
   Outcome outcome = Outcome::kNext;
   machine::for_each_lane(x.lanes, [&](int lane) {

@@ -44,7 +44,8 @@ struct TensorWarp {
 
 class TensorUnit : public machine::CtaExtension {
  public:
-  explicit TensorUnit(size_t num_warps) : warps(num_warps), accumulators((num_warps + 3) / 4) {}
+  TensorUnit(size_t num_warps, bool copies_follow_products)
+      : memory(copies_follow_products), warps(num_warps), accumulators((num_warps + 3) / 4) {}
 
   std::string left_behind() const override { return memory.left_behind(); }
   void passed_wait(int warp, machine::LaneMask lanes) override { warps[warp].unfenced |= lanes; }
@@ -57,7 +58,7 @@ class TensorUnit : public machine::CtaExtension {
 };
 
 // The block's, which is made where there is none.
-TensorUnit& tensor_unit(machine::Cta& cta);
+TensorUnit& tensor_unit(machine::Exec& x);
 
 // R1 for these lanes, and that they have touched tensor memory: what is wrong, or nothing.
 std::string touch_tensor_memory(machine::Exec& x);

@@ -191,7 +191,7 @@ Status take_layout(const Product& product, const machine::Arg& arg,
 
 // args: d, a (registers or descriptor), b, whether d is added.
 Status issue(Exec& x, const Insn& insn) {
-  TensorUnit& unit = tensor_unit(x.cta);
+  TensorUnit& unit = tensor_unit(x);
   const int group = x.warp.index / 4;
   Product product;
   product.n = insn.mods[0];
@@ -237,16 +237,16 @@ Status issue(Exec& x, const Insn& insn) {
 Outcome run_mma_async(Exec& x, const Insn& insn) { return gather_warpgroup(x, insn, issue); }
 
 Outcome run_fence(Exec& x, const Insn&) {
-  tensor_unit(x.cta).warps[static_cast<size_t>(x.warp.index)].fenced_registers = x.warp.registers;
+  tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].fenced_registers = x.warp.registers;
   return Outcome::kNext;
 }
 Outcome run_commit(Exec& x, const Insn&) {
-  tensor_unit(x.cta).warps[static_cast<size_t>(x.warp.index)].wgmma_groups.commit();
+  tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].wgmma_groups.commit();
   return Outcome::kNext;
 }
 Outcome run_wait(Exec& x, const Insn& insn) {
-  auto& groups = tensor_unit(x.cta).warps[static_cast<size_t>(x.warp.index)].wgmma_groups;
-  x.seen = tensor_unit(x.cta).accumulators[static_cast<size_t>(x.warp.index / 4)].size();
+  auto& groups = tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].wgmma_groups;
+  x.seen = tensor_unit(x).accumulators[static_cast<size_t>(x.warp.index / 4)].size();
   return groups.at_most(static_cast<uint64_t>(insn.mods[0])) ? Outcome::kNext : Outcome::kBlocked;
 }
 

@@ -34,7 +34,7 @@ struct Warp {
   std::vector<uint32_t> registers;  // Program::num_words
   std::vector<Fragment> fragments;
   LaneMask live = 0;                            // lanes that have not exited
-  uint64_t cluster_ticket = 0;       // of barrier.cluster.arrive, until the wait
+  uint64_t cluster_ticket = 0;                  // of barrier.cluster.arrive, until the wait
   std::array<AsyncGroups, kLanes> copy_groups;  // cp.async
   std::vector<uint64_t> copies_in_flight;  // cp.async: ids, of which some are performed already
   std::array<AsyncGroups, kLanes> bulk_groups;       // cp.async.bulk, until written

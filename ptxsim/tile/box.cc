@@ -31,8 +31,8 @@ Result<Box> Box::make(const TensorMap& map, const Coordinates& at, uint32_t shar
           "coordinate {} of dimension 0, want a multiple of 128 of 16u4_align16b", at[0]));
   }
   if (map.type == TileType::k16u4Align8b && at[0] % 2 != 0)
-    return invalid_argument(fmt::format(
-        "coordinate {} of dimension 0, want a multiple of 2 of 16u4_align8b", at[0]));
+    return invalid_argument(
+        fmt::format("coordinate {} of dimension 0, want a multiple of 2 of 16u4_align8b", at[0]));
   const Box box(map, at, shared_address);
   const uint32_t inner = box.chunks_a_row_ * kChunkBytes;
   if (map.swizzle != matrix::Swizzle::kNone && inner != matrix::swizzle_span_bytes(map.swizzle))
