@@ -94,6 +94,7 @@ std::string locate(machine::Machine& machine, Cta& cta, machine::Warp* warp, int
 namespace {
 
 enum class Access { kRead, kWrite, kUpdate };
+using machine::AccessKind;
 
 // What is wrong with an access of memory that is there; empty: nothing.
 std::string check_bytes(const machine::Machine& machine, const Located& at, uint64_t bytes,
@@ -115,16 +116,33 @@ std::string check_bytes(const machine::Machine& machine, const Located& at, uint
   return "";
 }
 
+std::string check_order(const Exec& x, const machine::Insn& insn, const Located& at, uint64_t bytes,
+                        Access access, AccessKind kind) {
+  machine::Order* order = at.shared_of == nullptr ? nullptr : order_of(x.cta);
+  if (order == nullptr) return "";
+  const uint32_t warp = order_warp(x), rank = at.shared_of->rank;
+  switch (access) {
+    case Access::kRead:
+      return order->read(warp, rank, at.offset, bytes, kind, insn.index);
+    case Access::kWrite:
+      return order->write(warp, rank, at.offset, bytes, kind, insn.index);
+    case Access::kUpdate:
+      break;
+  }
+  return order->update(warp, rank, at.offset, bytes, insn.index);
+}
+
 uint8_t* lane_bytes(Exec& x, const machine::Insn& insn, Space space, uint64_t address,
-                    uint32_t bytes, int lane, Access access) {
+                    uint32_t bytes, int lane, Access access, AccessKind kind) {
   Located at;
   std::string wrong = locate(x.machine, x.cta, &x.warp, lane, space, address, bytes, &at);
   if (wrong.empty() && address % bytes != 0) {
     wrong = fmt::format("address {:#x} is not a multiple of {}", address, bytes);
   }
   if (wrong.empty()) wrong = check_bytes(x.machine, at, bytes, access);
+  if (wrong.empty()) wrong = check_order(x, insn, at, bytes, access, kind);
   if (!wrong.empty()) {
-    x.fail(insn, wrong, lane);
+    x.fail(insn, with_lines(x.program(), wrong), lane);
     return nullptr;
   }
   if (access != Access::kRead) at.memory->mark(Memory::Byte::kSet, at.offset, bytes);
@@ -138,18 +156,18 @@ uint8_t* lane_bytes(Exec& x, const machine::Insn& insn, Space space, uint64_t ad
 }  // namespace
 
 const uint8_t* read_lane(Exec& x, const machine::Insn& insn, Space space, uint64_t address,
-                         uint32_t bytes, int lane) {
-  return lane_bytes(x, insn, space, address, bytes, lane, Access::kRead);
+                         uint32_t bytes, int lane, AccessKind kind) {
+  return lane_bytes(x, insn, space, address, bytes, lane, Access::kRead, kind);
 }
 
 uint8_t* write_lane(Exec& x, const machine::Insn& insn, Space space, uint64_t address,
-                    uint32_t bytes, int lane) {
-  return lane_bytes(x, insn, space, address, bytes, lane, Access::kWrite);
+                    uint32_t bytes, int lane, AccessKind kind) {
+  return lane_bytes(x, insn, space, address, bytes, lane, Access::kWrite, kind);
 }
 
 uint8_t* update_lane(Exec& x, const machine::Insn& insn, Space space, uint64_t address,
                      uint32_t bytes, int lane) {
-  return lane_bytes(x, insn, space, address, bytes, lane, Access::kUpdate);
+  return lane_bytes(x, insn, space, address, bytes, lane, Access::kUpdate, AccessKind::kStrong);
 }
 
 namespace {
@@ -166,10 +184,42 @@ Status async_locate(const AsyncAccess& by, Space space, uint64_t address, uint64
 
 }  // namespace
 
+namespace {
+
+machine::Order* order_at(const AsyncAccess& by, const Located& at) {
+  return at.shared_of == nullptr || by.token == 0 ? nullptr : order_of(*by.cta);
+}
+
+}  // namespace
+
+AsyncAccess async_access(Exec& x, const machine::Insn& insn, Proxy proxy, bool reads) {
+  machine::Order* order = order_of(x.cta);
+  const uint32_t token = order == nullptr ? 0 : order->issue(order_warp(x), insn.index, reads);
+  return {&x.machine, &x.cta, &insn, x.warp.index, proxy, token};
+}
+
+std::string with_lines(const machine::Program& program, const std::string& what) {
+  const size_t at = what.find('#');
+  if (at == std::string::npos) return what;
+  const size_t end = what.find_first_not_of("0123456789", at + 1);
+  const size_t index = std::stoul(what.substr(at + 1, end - at - 1));
+  const std::string line =
+      fmt::format("line {} ('{}')", program.code[index].place.line, program.texts[index]);
+  return what.substr(0, at) + line + (end == std::string::npos ? "" : what.substr(end));
+}
+
 Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,
                   uint8_t* to) {
   Located at;
   OCTET_RETURN_IF_ERROR(async_locate(by, space, address, bytes, Access::kRead, &at));
+  if (machine::Order* order = order_at(by, at); order != nullptr) {
+    const std::string wrong = by.proxy == Proxy::kAsync
+                                  ? order->is_fenced(by.token, at.shared_of->rank, at.offset, bytes)
+                                  : "";
+    if (!wrong.empty())
+      return async_error(*by.cta, *by.insn, with_lines(*by.cta->grid->program, wrong));
+    order->async_read(by.token, at.shared_of->rank, at.offset, bytes);
+  }
   std::memcpy(to, at.memory->at(at.offset), bytes);
   if (at.allocation != nullptr) by.machine->counts().global_read_bytes += bytes;
   return {};
@@ -179,6 +229,9 @@ Status async_write(const AsyncAccess& by, Space space, uint64_t address, uint64_
                    const uint8_t* from) {
   Located at;
   OCTET_RETURN_IF_ERROR(async_locate(by, space, address, bytes, Access::kWrite, &at));
+  if (machine::Order* order = order_at(by, at); order != nullptr) {
+    order->async_wrote(by.token, at.shared_of->rank, at.offset, bytes);
+  }
   std::memcpy(at.memory->at(at.offset), from, bytes);
   at.memory->mark(Memory::Byte::kSet, at.offset, bytes);
   if (at.allocation != nullptr) by.machine->counts().global_written_bytes += bytes;
@@ -188,6 +241,14 @@ Status async_write(const AsyncAccess& by, Space space, uint64_t address, uint64_
 Status async_poison(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes) {
   Located at;
   OCTET_RETURN_IF_ERROR(async_locate(by, space, address, bytes, Access::kWrite, &at));
+  if (machine::Order* order = order_at(by, at); order != nullptr) {
+    const uint32_t rank = at.shared_of->rank;
+    const std::string wrong =
+        order->may_overwrite(order->warp_of(by.cta->rank, by.warp), rank, at.offset, bytes);
+    if (!wrong.empty())
+      return async_error(*by.cta, *by.insn, with_lines(*by.cta->grid->program, wrong));
+    order->async_wrote(by.token, rank, at.offset, bytes);
+  }
   at.memory->poison(at.offset, bytes);
   return {};
 }
@@ -213,6 +274,9 @@ Status at_mbarrier(const AsyncAccess& by, uint64_t address, machine::Mbarrier** 
 Status async_complete(const AsyncAccess& by, uint64_t mbarrier, int64_t bytes) {
   machine::Mbarrier* found = nullptr;
   OCTET_RETURN_IF_ERROR(at_mbarrier(by, mbarrier, &found));
+  if (machine::Order* order = order_of(*by.cta); order != nullptr && by.token != 0) {
+    order->complete(by.token, found->component, uint32_t(found->phase) + 1);
+  }
   const std::string wrong = found->complete(bytes);
   return wrong.empty() ? Status{} : async_error(*by.cta, *by.insn, wrong);
 }
@@ -220,6 +284,10 @@ Status async_complete(const AsyncAccess& by, uint64_t mbarrier, int64_t bytes) {
 Status async_arrive(const AsyncAccess& by, uint64_t mbarrier, int64_t count) {
   machine::Mbarrier* found = nullptr;
   OCTET_RETURN_IF_ERROR(at_mbarrier(by, mbarrier, &found));
+  if (machine::Order* order = order_of(*by.cta); order != nullptr && by.token != 0) {
+    found->given.join(order->token(by.token).gives);
+    order->complete(by.token, found->component, uint32_t(found->phase) + 1);
+  }
   const std::string wrong = found->arrive(count);
   return wrong.empty() ? Status{} : async_error(*by.cta, *by.insn, wrong);
 }

@@ -30,10 +30,13 @@ std::string locate(machine::Machine& machine, machine::Cta& cta, machine::Warp* 
                    Space space, uint64_t address, uint64_t bytes, Located* at);
 
 // One lane's access by the generic proxy, aligned to its bytes. Null: x.error says why.
+// kStrong: volatile, relaxed, acquire, release.
 const uint8_t* read_lane(machine::Exec& x, const machine::Insn& insn, Space space, uint64_t address,
-                         uint32_t bytes, int lane);
+                         uint32_t bytes, int lane,
+                         machine::AccessKind kind = machine::AccessKind::kPlain);
 uint8_t* write_lane(machine::Exec& x, const machine::Insn& insn, Space space, uint64_t address,
-                    uint32_t bytes, int lane);
+                    uint32_t bytes, int lane,
+                    machine::AccessKind kind = machine::AccessKind::kPlain);
 // Read and written: atomics. The bytes must be set.
 uint8_t* update_lane(machine::Exec& x, const machine::Insn& insn, Space space, uint64_t address,
                      uint32_t bytes, int lane);
@@ -45,7 +48,18 @@ struct AsyncAccess {
   const machine::Insn* insn;
   int warp = 0;
   Proxy proxy = Proxy::kAsync;
+  uint32_t token = 0;  // of the ordering checker; 0: its accesses are not asked
 };
+// Of an operation that this instruction issues. `reads`: it reads shared memory.
+AsyncAccess async_access(machine::Exec& x, const machine::Insn& insn, Proxy proxy, bool reads);
+
+// The ordering checker of the block's cluster, or null, and the number that this warp has there.
+inline machine::Order* order_of(const machine::Cta& cta) { return cta.cluster->order.get(); }
+inline uint32_t order_warp(const machine::Exec& x) {
+  return order_of(x.cta)->warp_of(x.cta.rank, x.warp.index);
+}
+// What the checker says, with the lines of the instructions that it names by #index.
+std::string with_lines(const machine::Program& program, const std::string& what);
 Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,
                   uint8_t* to);
 Status async_write(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,

@@ -39,7 +39,9 @@ Status perform_copies(const AsyncAccess& by, const std::vector<LaneCopy>& copies
 Outcome run_cp_async(Exec& x, const Insn& insn) {
   const auto bytes = uint32_t(insn.mods[kBytes]);
   // Not a bulk copy: the generic proxy (PTX ISA 9.7.9.25.3).
-  const AsyncAccess by{&x.machine, &x.cta, &insn, x.warp.index, Proxy::kGeneric};
+  const AsyncAccess by = async_access(x, insn, Proxy::kGeneric, false);
+  machine::Order* order = order_of(x.cta);
+  if (order != nullptr) order->join_group(by.token, order_warp(x), machine::GroupKind::kCopies);
   std::vector<LaneCopy> copies;
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
@@ -67,6 +69,8 @@ Outcome run_cp_async(Exec& x, const Insn& insn) {
 
 Outcome run_commit(Exec& x, const Insn&) {
   machine::for_each_lane(x.lanes, [&](int lane) { x.warp.copy_groups[lane].commit(); });
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->commit_group(order_warp(x), machine::GroupKind::kCopies);
   return Outcome::kNext;
 }
 
@@ -74,12 +78,17 @@ Outcome wait_until(Exec& x, uint64_t most) {
   bool done = true;
   machine::for_each_lane(x.lanes,
                          [&](int lane) { done &= x.warp.copy_groups[lane].at_most(most); });
-  return done ? Outcome::kNext : Outcome::kBlocked;
+  if (!done) return Outcome::kBlocked;
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->wait_group(order_warp(x), machine::GroupKind::kCopies, most);
+  return Outcome::kNext;
 }
 
 // An arrival once all copies that the thread has issued before are performed. Without .noinc it is one more than the phase expects.
 Outcome run_mbarrier_arrive(Exec& x, const Insn& insn) {
-  const AsyncAccess by{&x.machine, &x.cta, &insn, x.warp.index, Proxy::kGeneric};
+  const AsyncAccess by = async_access(x, insn, Proxy::kGeneric, false);
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->add_groups(order_warp(x), machine::GroupKind::kCopies, &order->token(by.token).gives);
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
     Located at;

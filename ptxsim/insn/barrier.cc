@@ -5,12 +5,22 @@
 // a warp come by different instructions, which barrier without .aligned lets them, is not modelled (the run is then stuck).
 #include <fmt/format.h>
 
+#include "ptxsim/insn/access.h"
 #include "ptxsim/insn/families.h"
 
 namespace octet::ptxsim::insn {
 namespace {
 
 using machine::Gate;
+
+void give(const Exec& x, machine::Knowledge* to) {
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    to->join(order->release(order_warp(x)));
+}
+void take(const Exec& x, const machine::Knowledge& from) {
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->of(order_warp(x)).join(from);
+}
 
 enum Mod { kAction, kHasCount, kRedOp };
 enum Action { kSync, kArrive, kRed };
@@ -77,6 +87,7 @@ Outcome run_bar(Exec& x, const Insn& insn) {
           insn, fmt::format("more than the {} threads that barrier {} waits for", wanted, number));
     if (insn.mods[kAction] == kRed) gate.value += contribution(x, insn);
     ticket = gate.openings;
+    give(x, &gate.given);
   }
   open_if_due(x, gate);
   if (insn.mods[kAction] != kArrive && gate.openings <= ticket) {
@@ -84,6 +95,7 @@ Outcome run_bar(Exec& x, const Insn& insn) {
     return Outcome::kBlocked;
   }
   if (insn.mods[kAction] == kRed) set_red_result(x, insn, gate);
+  if (insn.mods[kAction] != kArrive) take(x, gate.opened);
   if (insn.mods[kAction] != kArrive) machine::passed_wait(x.cta, x.warp, x.lanes);
   ticket = 0;
   return Outcome::kNext;
@@ -97,6 +109,7 @@ Outcome run_cluster_arrive(Exec& x, const Insn& insn) {
   if (x.warp.cluster_ticket != 0) return x.fail(insn, "arrives twice without barrier.cluster.wait");
   x.warp.cluster_ticket = gate.openings;
   ++gate.arrived;
+  give(x, &gate.given);
   if (gate.arrived >= x.cta.cluster->live_warps) gate.open();
   return Outcome::kNext;
 }
@@ -111,6 +124,7 @@ Outcome run_cluster_wait(Exec& x, const Insn& insn) {
     x.seen = ticket;
     return Outcome::kBlocked;
   }
+  take(x, gate.opened);
   machine::passed_wait(x.cta, x.warp, x.lanes);
   ticket = 0;
   return Outcome::kNext;

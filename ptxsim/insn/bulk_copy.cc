@@ -52,7 +52,7 @@ enum Mod { kToCluster, kFromGlobal, kMulticast };
 Outcome run_into_shared(Exec& x, const Insn& insn) {
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
-    Copy copy{{&x.machine, &x.cta, &insn, x.warp.index},
+    Copy copy{async_access(x, insn, Proxy::kAsync, true),
               insn.mods[kToCluster] != 0 ? Space::kSharedCluster : Space::kShared,
               insn.mods[kFromGlobal] != 0 ? Space::kGlobal : Space::kShared,
               x.address(insn.args[0], lane),
@@ -70,6 +70,7 @@ Outcome run_into_shared(Exec& x, const Insn& insn) {
     const uint64_t to = copy.to, mbarrier = copy.mbarrier;
     for (uint32_t rank = 0; rank < 16; ++rank) {
       if ((ranks >> rank & 1) == 0) continue;
+      copy.by = async_access(x, insn, Proxy::kAsync, true);  // one for each mbarrier
       copy.to = at_rank(to, rank);
       copy.mbarrier = at_rank(mbarrier, rank);
       const Outcome outcome = post_into_shared(x, insn, copy);
@@ -83,7 +84,7 @@ Outcome run_into_shared(Exec& x, const Insn& insn) {
 Outcome run_into_global(Exec& x, const Insn& insn) {
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
-    const Copy copy{{&x.machine, &x.cta, &insn, x.warp.index},
+    const Copy copy{async_access(x, insn, Proxy::kAsync, true),
                     Space::kGlobal,
                     Space::kShared,
                     x.address(insn.args[0], lane),
@@ -93,6 +94,8 @@ Outcome run_into_global(Exec& x, const Insn& insn) {
     if (const std::string wrong = misaligned(copy); !wrong.empty())
       return x.fail(insn, wrong, lane);
     machine::Warp* warp = &x.warp;
+    if (machine::Order* order = order_of(x.cta); order != nullptr)
+      order->join_group(copy.by.token, order_warp(x), machine::GroupKind::kBulkReads);
     const uint64_t group = warp->bulk_groups[lane].join(),
                    read_group = warp->bulk_read_groups[lane].join();
     const auto data = std::make_shared<std::vector<uint8_t>>(copy.bytes);
@@ -173,6 +176,8 @@ Status bind_cp_async_bulk_commit(Binder& b) {
       x.warp.bulk_groups[lane].commit();
       x.warp.bulk_read_groups[lane].commit();
     });
+    if (machine::Order* order = order_of(x.cta); order != nullptr)
+      order->commit_group(order_warp(x), machine::GroupKind::kBulkReads);
     return Outcome::kNext;
   };
   return {};
@@ -188,7 +193,10 @@ Status bind_cp_async_bulk_wait(Binder& b) {
     auto& groups = insn.mods[1] != 0 ? x.warp.bulk_read_groups : x.warp.bulk_groups;
     machine::for_each_lane(x.lanes,
                            [&](int lane) { done &= groups[lane].at_most(uint64_t(insn.mods[0])); });
-    return done ? Outcome::kNext : Outcome::kBlocked;
+    if (!done) return Outcome::kBlocked;
+    if (machine::Order* order = order_of(x.cta); order != nullptr)
+      order->wait_group(order_warp(x), machine::GroupKind::kBulkReads, uint64_t(insn.mods[0]));
+    return Outcome::kNext;
   };
   return {};
 }

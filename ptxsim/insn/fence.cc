@@ -9,6 +9,12 @@ namespace {
 
 Outcome run_nothing(Exec&, const Insn&) { return Outcome::kNext; }
 
+// What the warp knows of, the asynchronous proxy may read behind it.
+Outcome run_proxy_fence(Exec& x, const Insn&) {
+  if (machine::Order* order = order_of(x.cta); order != nullptr) order->fence_proxy(order_warp(x));
+  return Outcome::kNext;
+}
+
 Status bind_proxy_fence(Binder& b) {
   OCTET_ASSIGN_OR_RETURN(
       const int kind, b.expect_one_of({"async", "alias", "tensormap::generic", "async::generic"}));
@@ -25,7 +31,7 @@ Status bind_proxy_fence(Binder& b) {
     take_space(b);
     OCTET_RETURN_IF_ERROR(b.done(0));
   }
-  b.insn().run = run_nothing;
+  b.insn().run = kind == 0 || kind == 3 ? run_proxy_fence : run_nothing;
   return {};
 }
 

@@ -12,7 +12,7 @@
 namespace octet::ptxsim::insn {
 namespace {
 
-enum Mod { kSpace, kElementBytes, kSigned, kPolls, kCount };
+enum Mod { kSpace, kElementBytes, kSigned, kStrong, kCount };
 
 // An element as it stands in a register that may be wider than it.
 uint64_t extended(uint64_t value, int bytes, bool is_signed, int bits) {
@@ -20,6 +20,10 @@ uint64_t extended(uint64_t value, int bytes, bool is_signed, int bits) {
   const int shift = 64 - 8 * bytes;
   const auto wide = uint64_t(int64_t(value << shift) >> shift);
   return bits == 64 ? wide : wide & ((uint64_t{1} << bits) - 1);
+}
+
+machine::AccessKind kind_of(const Insn& insn) {
+  return insn.mods[kStrong] != 0 ? machine::AccessKind::kStrong : machine::AccessKind::kPlain;
 }
 
 machine::Slot slot_of(const Exec& x, const Arg& arg, int i) {
@@ -32,7 +36,7 @@ Outcome run_ld(Exec& x, const Insn& insn) {
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
     const uint8_t* from = read_lane(x, insn, Space(insn.mods[kSpace]), x.address(address, lane),
-                                    uint32_t(bytes * count), lane);
+                                    uint32_t(bytes * count), lane, kind_of(insn));
     if (from == nullptr) return Outcome::kFailed;
     for (int i = 0; i < count; ++i) {
       const machine::Slot slot = slot_of(x, d, i);
@@ -43,10 +47,10 @@ Outcome run_ld(Exec& x, const Insn& insn) {
       uint64_t value = 0;
       std::memcpy(&value, from + i * bytes, size_t(bytes));
       x.set(slot, d.bits, lane, extended(value, bytes, insn.mods[kSigned] != 0, d.bits));
-      if (insn.mods[kPolls] != 0) x.seen = x.seen * 31 + value;
+      if (insn.mods[kStrong] != 0) x.seen = x.seen * 31 + value;
     }
   }
-  return insn.mods[kPolls] != 0 ? Outcome::kYielded : Outcome::kNext;
+  return insn.mods[kStrong] != 0 ? Outcome::kYielded : Outcome::kNext;
 }
 
 // Parameters are the same for all lanes, and the address is a literal.
@@ -76,7 +80,7 @@ Outcome run_st(Exec& x, const Insn& insn) {
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
     uint8_t* to = write_lane(x, insn, Space(insn.mods[kSpace]), x.address(address, lane),
-                             uint32_t(bytes * count), lane);
+                             uint32_t(bytes * count), lane, kind_of(insn));
     if (to == nullptr) return Outcome::kFailed;
     for (int i = 0; i < count; ++i) {
       const machine::Slot slot = slot_of(x, value, i);
@@ -125,7 +129,7 @@ Status bind_access(Binder& b, bool is_load) {
   OCTET_RETURN_IF_ERROR(b.address(is_load ? 1 : 0));
   if (!is_load) OCTET_RETURN_IF_ERROR(bind_value(1));
   if (has_policy) OCTET_RETURN_IF_ERROR(b.source(2, Type::kB64));
-  insn.mods = {int(space), bytes, is_signed(type), is_load && order != kWeak, count};
+  insn.mods = {int(space), bytes, is_signed(type), order != kWeak, count};
   insn.run = !is_load ? run_st : space == Space::kParam ? run_ld_param : run_ld;
   return {};
 }

@@ -33,6 +33,18 @@ Mbarrier* find(Exec& x, const Insn& insn, const Arg& address, int lane, Located*
   return found;
 }
 
+// The object is written by init and inval and read by all else: who uses it must know of the init.
+std::string check_order(const Exec& x, const Insn& insn, const Located& at, bool writes) {
+  machine::Order* order = order_of(x.cta);
+  if (order == nullptr) return "";
+  const uint32_t warp = order_warp(x), rank = at.shared_of->rank;
+  constexpr auto kKind = machine::AccessKind::kPlain;
+  const std::string wrong =
+      writes ? order->write(warp, rank, at.offset, machine::kMbarrierBytes, kKind, insn.index)
+             : order->read(warp, rank, at.offset, machine::kMbarrierBytes, kKind, insn.index);
+  return with_lines(x.program(), wrong);
+}
+
 // f(lane, barrier, located) for each lane, until one says what is wrong.
 template <class F>
 Outcome for_each_barrier(Exec& x, const Insn& insn, const Arg& address, F f) {
@@ -41,6 +53,8 @@ Outcome for_each_barrier(Exec& x, const Insn& insn, const Arg& address, F f) {
     Located at;
     Mbarrier* found = find(x, insn, address, lane, &at, true);
     if (found == nullptr) return Outcome::kFailed;
+    if (const std::string wrong = check_order(x, insn, at, false); !wrong.empty())
+      return x.fail(insn, wrong, lane);
     if (const std::string wrong = f(lane, *found, at); !wrong.empty())
       return x.fail(insn, wrong, lane);
   }
@@ -61,7 +75,11 @@ Outcome run_init(Exec& x, const Insn& insn) {
                     lane);
     if (at.memory->any_is(Memory::Byte::kMbarrier, at.offset, machine::kMbarrierBytes))
       return x.fail(insn, "overlaps an mbarrier", lane);
+    if (const std::string wrong = check_order(x, insn, at, true); !wrong.empty())
+      return x.fail(insn, wrong, lane);
     at.shared_of->mbarriers.init(uint32_t(at.offset), count);
+    if (machine::Order* order = order_of(x.cta); order != nullptr)
+      at.shared_of->mbarriers.find(uint32_t(at.offset))->component = order->new_component();
     at.memory->mark(Memory::Byte::kMbarrier, at.offset, machine::kMbarrierBytes);
   }
   return Outcome::kNext;
@@ -86,6 +104,8 @@ Outcome run_arrive(Exec& x, const Insn& insn) {
       x, insn, insn.args[1], [&](int lane, Mbarrier& barrier, const Located&) -> std::string {
         const int64_t operand = insn.mods[kHasCount] != 0 ? x.words(insn.args[2])[lane] : 1;
         x.set(insn.args[0].slot, 64, lane, barrier.token());
+        if (machine::Order* order = order_of(x.cta); order != nullptr)
+          barrier.given.join(order->release(order_warp(x)));
         if (insn.mods[kExpects] != 0) {
           // The bytes are announced before the arrival (9.7.13.15.13): the arrival may end the phase, the announcement may not.
           barrier.transactions += operand;
@@ -135,6 +155,8 @@ Outcome run_wait(Exec& x, const Insn& insn) {
         if (is) {
           ended |= LaneMask{1} << lane;
           barrier.seen_phase = barrier.phase;
+          if (machine::Order* order = order_of(x.cta); order != nullptr)
+            order->of(order_warp(x)).join(barrier.ended);
         }
         x.seen = x.seen * 31 + barrier.phase;
         return wrong;

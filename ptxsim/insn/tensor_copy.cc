@@ -74,7 +74,7 @@ Outcome run_load_lane(Exec& x, const Insn& insn, int lane) {
   const auto box = Box::make(map, at, to, Box::Direction::kLoad);
   if (!box.ok()) return x.fail(insn, box.status().why, lane);
   const uint64_t window = uint64_t{x.cta.rank} << machine::kRankShift;
-  const AsyncAccess by = {&x.machine, &x.cta, &insn, x.warp.index, Proxy::kAsync};
+  const AsyncAccess by = async_access(x, insn, Proxy::kAsync, false);
   x.error = async_poison(by, Space::kSharedCluster, window | to, box->shared_bytes());
   if (!x.error.ok()) return Outcome::kFailed;
   const uint64_t mbarrier = x.address(insn.args[3], lane);
@@ -129,7 +129,9 @@ Outcome run_store_lane(Exec& x, const Insn& insn, int lane) {
   const auto box = Box::make(map, at, from, Box::Direction::kStore);
   if (!box.ok()) return x.fail(insn, box.status().why, lane);
   const uint64_t window = uint64_t{x.cta.rank} << machine::kRankShift;
-  const AsyncAccess by = {&x.machine, &x.cta, &insn, x.warp.index, Proxy::kAsync};
+  const AsyncAccess by = async_access(x, insn, Proxy::kAsync, true);
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->join_group(by.token, order_warp(x), machine::GroupKind::kBulkReads);
   machine::AsyncGroups& read = x.warp.bulk_read_groups[static_cast<size_t>(lane)];
   machine::AsyncGroups& written = x.warp.bulk_groups[static_cast<size_t>(lane)];
   const uint64_t read_group = read.join(), written_group = written.join();

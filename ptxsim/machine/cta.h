@@ -12,6 +12,7 @@
 #include "ptxsim/machine/gate.h"
 #include "ptxsim/machine/mbarrier.h"
 #include "ptxsim/machine/memory.h"
+#include "ptxsim/machine/order.h"
 #include "ptxsim/machine/program.h"
 #include "ptxsim/machine/warp.h"
 
@@ -75,6 +76,7 @@ struct Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;  // by rank; they go together
   Gate barrier;                            // barrier.cluster
   uint32_t live_warps = 0;
+  std::unique_ptr<Order> order;  // of its shared memory; null: not checked
 };
 
 struct Grid {

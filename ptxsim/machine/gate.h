@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "ptxsim/machine/order.h"
+
 namespace octet::ptxsim::machine {
 
 struct Gate {
@@ -17,11 +19,15 @@ struct Gate {
   uint64_t value = 0;    // a family's own: what those that came have brought (bar.red)
   uint64_t result = 0;   // the value at the last opening
 
+  Knowledge given, opened;  // of those that came; of those of the last opening
+
   void open() {
     ++openings;
     arrived = 0;
     wanted = 0;
     result = value;
+    opened = given;
+    given = {};
     value = 0;
   }
 };

@@ -124,6 +124,12 @@ void Schedule::start_cluster(Grid& grid, uint64_t number) {
     cluster->live_warps += cluster->ctas.back()->live_warps;
     ++num_resident_;
   }
+  if (machine_.settings().checks_order) {
+    const Cta& first = *cluster->ctas[0];
+    cluster->order =
+        std::make_unique<Order>(uint32_t(cluster->ctas.size()), uint32_t(first.warps.size()),
+                                uint32_t(first.shared.size()));
+  }
   resident_.push_back(std::move(cluster));
 }
 

@@ -38,7 +38,8 @@ struct Settings {
   uint64_t most_instructions = 200'000'000'000;  // warp instructions: a run beyond has not ended
   bool refuses_unset_reads =
       true;  // a read of bytes that nobody has written is an error; else it reads the poison
-  uint32_t num_sms = 132;  // %nsmid
+  bool checks_order = true;  // races and missing fences in shared memory are errors (order.h)
+  uint32_t num_sms = 132;    // %nsmid
   Arithmetic arithmetic = Arithmetic::kExact;
   // tcgen05.cp behind an mma that reads its target, or behind another cp to it, is no race: others' kernels rely on it (tensor_memory.h).
   bool copies_follow_products = false;

@@ -9,6 +9,10 @@ void Mbarrier::end_phase_if_due() {
   if (pending != 0 || transactions != 0) return;
   ++phase;
   pending = expected;
+  if (component == 0) return;
+  ended.join(given);
+  ended.known.raise(component, uint32_t(phase));
+  given = {};
 }
 
 std::string Mbarrier::expect(int64_t bytes) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "ptxsim/machine/order.h"
+
 namespace octet::ptxsim::machine {
 
 constexpr int64_t kMostArrivals = (1 << 20) - 1;
@@ -20,7 +22,10 @@ struct Mbarrier {
   int64_t pending = 0;       // arrivals that this phase still waits for
   int64_t transactions = 0;  // bytes announced and not yet there; negative where they came first
   uint64_t phase = 0;        // phases that have ended
-  uint64_t seen_phase = 0;   // the newest phase that a wait has found ended
+  Knowledge given, ended;    // of this phase's arrivals; of those of phases that have ended
+  uint32_t component =
+      0;  // of clocks: how many phases are known to have ended; 0: order is not checked
+  uint64_t seen_phase = 0;  // the newest phase that a wait has found ended
 
   // The phase of this parity has ended: test_wait.parity, try_wait.parity.
   bool has_ended(uint32_t parity) const { return (phase & 1) != (parity & 1); }

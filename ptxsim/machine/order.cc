@@ -8,6 +8,7 @@ namespace octet::ptxsim::machine {
 namespace {
 
 constexpr uint64_t kWord = 4;
+constexpr uint32_t kNoWarp = ~uint32_t{0} - 1;
 
 // f(index of a word, which of its bytes), until it says what is wrong.
 template <class F>
@@ -41,6 +42,7 @@ Order::Order(uint32_t num_ctas, uint32_t warps, uint32_t shared_bytes)
       readers_(num_ctas * words_per_cta_ * num_warps_, 0),
       warps_known_(num_warps_),
       tokens_(1),
+      groups_(size_t(num_warps_) * kGroupKinds),
       strong_(1),
       strong_of_(num_ctas * words_per_cta_, 0),
       next_component_(num_warps_) {
@@ -51,29 +53,29 @@ std::string Order::about(uint64_t index, const std::string& what) const {
   return fmt::format("order: shared byte {}: {}", index * kWord, what);
 }
 
-bool Order::knows(uint32_t warp, uint32_t token) const {
+bool Order::knows(const Clock& known, uint32_t token) const {
   const AsyncToken& t = tokens_[token];
-  return t.is_complete && warps_known_[warp].known.at(t.component) >= t.epoch;
+  return t.is_complete && known.at(t.component) >= t.epoch;
 }
 
 // `insn`s are indices of instructions: the machine puts the lines in (insn/access.cc).
-std::string Order::unknown_write(uint32_t warp, const Word& word, uint8_t bytes,
+std::string Order::unknown_write(uint32_t warp, const Clock& known, const Word& word, uint8_t bytes,
                                  AccessKind kind) const {
-  if (word.write_token != 0 && !knows(warp, word.write_token)) {
+  if (word.write_token != 0 && !knows(known, word.write_token)) {
     return fmt::format(
         "written by the asynchronous operation of #{}, which has not been waited for",
         tokens_[word.write_token].insn);
   }
   if (word.writer == 0 || word.writer == warp + 1 || (word.bytes & bytes) == 0) return "";
   if (kind == AccessKind::kStrong && word.kind == AccessKind::kStrong) return "";
-  if (warps_known_[warp].known.at(word.writer - 1) >= word.epoch) return "";
+  if (known.at(word.writer - 1) >= word.epoch) return "";
   return fmt::format("written by warp {} at #{}, with nothing that orders the two",
                      (word.writer - 1) % warps_, word.insn);
 }
 
 std::string Order::unknown_read(uint32_t warp, uint32_t rank, uint64_t index) {
   const Word& w = word(rank, index);
-  if (w.read_token != 0 && !knows(warp, w.read_token)) {
+  if (w.read_token != 0 && !knows(of(warp).known, w.read_token)) {
     return fmt::format("read by the asynchronous operation of #{}, which has not been waited for",
                        tokens_[w.read_token].insn);
   }
@@ -92,7 +94,8 @@ std::string Order::read(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t 
   return over_words(offset, bytes, [&](uint64_t index, uint8_t mask) -> std::string {
     if (kind == AccessKind::kStrong)
       of(warp).join(strong_[strong_of_[rank * words_per_cta_ + index]]);
-    if (const std::string wrong = unknown_write(warp, word(rank, index), mask, kind);
+    if (const std::string wrong =
+            unknown_write(warp, of(warp).known, word(rank, index), mask, kind);
         !wrong.empty())
       return about(index, wrong);
     if (kind == AccessKind::kPlain) reader(rank, index, warp) = now;
@@ -104,7 +107,7 @@ std::string Order::write(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t
                          AccessKind kind, uint32_t insn) {
   return over_words(offset, bytes, [&](uint64_t index, uint8_t mask) -> std::string {
     Word& w = word(rank, index);
-    std::string wrong = unknown_write(warp, w, mask, kind);
+    std::string wrong = unknown_write(warp, of(warp).known, w, mask, kind);
     if (wrong.empty()) wrong = unknown_read(warp, rank, index);
     if (!wrong.empty()) return about(index, wrong);
     if (kind == AccessKind::kStrong) {
@@ -129,32 +132,63 @@ std::string Order::update(uint32_t warp, uint32_t rank, uint64_t offset, uint64_
 
 std::string Order::may_overwrite(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes) {
   return over_words(offset, bytes, [&](uint64_t index, uint8_t mask) -> std::string {
-    std::string wrong = unknown_write(warp, word(rank, index), mask, AccessKind::kPlain);
+    std::string wrong =
+        unknown_write(warp, of(warp).known, word(rank, index), mask, AccessKind::kPlain);
     if (wrong.empty()) wrong = unknown_read(warp, rank, index);
     return wrong.empty() ? "" : about(index, wrong);
   });
 }
 
-std::string Order::is_fenced(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes) {
+std::string Order::is_fenced(uint32_t token, uint32_t rank, uint64_t offset, uint64_t bytes) {
+  const Knowledge& issued = tokens_[token].issued;
   return over_words(offset, bytes, [&](uint64_t index, uint8_t mask) -> std::string {
     const Word& w = word(rank, index);
-    if (const std::string wrong =
-            w.writer == warp + 1 ? "" : unknown_write(warp, w, mask, AccessKind::kPlain);
-        !wrong.empty())
-      return about(index, wrong);
-    if (w.writer == 0 || w.write_token != 0 || of(warp).fenced.at(w.writer - 1) >= w.epoch)
-      return "";
-    return about(
-        index,
-        fmt::format(
-            "written by the generic proxy (warp {} at #{}), with no fence.proxy.async behind it",
-            (w.writer - 1) % warps_, w.insn));
+    std::string wrong = unknown_write(kNoWarp, issued.known, w, mask, AccessKind::kPlain);
+    if (wrong.empty() && w.writer != 0 && issued.fenced.at(w.writer - 1) < w.epoch) {
+      wrong = fmt::format(
+          "written by the generic proxy (warp {} at #{}), with no fence.proxy.async behind it",
+          (w.writer - 1) % warps_, w.insn);
+    }
+    return wrong.empty() ? "" : about(index, wrong);
   });
 }
 
-uint32_t Order::issue(uint32_t insn) {
-  tokens_.push_back({0, 0, false, insn});
+uint32_t Order::issue(uint32_t warp, uint32_t insn, bool reads) {
+  tokens_.push_back({0, 0, false, insn, reads ? of(warp) : Knowledge{}, {}});
+  if (reads) begin_epoch(warp);
   return uint32_t(tokens_.size()) - 1;
+}
+
+Order::Groups& Order::groups_of(uint32_t warp, GroupKind kind) {
+  Groups& groups = groups_[warp * kGroupKinds + uint32_t(kind)];
+  if (groups.component == 0) groups.component = new_component();
+  return groups;
+}
+
+void Order::join_group(uint32_t token, uint32_t warp, GroupKind kind, bool of_four) {
+  Groups& groups = groups_of(warp, kind);
+  complete(token, groups.component, ++groups.issued);
+  if (!of_four) return;
+  const uint32_t first = warp / warps_ * warps_ + warp % warps_ / 4 * 4;
+  for (uint32_t other = first; other < first + 4; ++other) {
+    groups_of(other, kind).component = groups.component;
+    groups_of(other, kind).issued = groups.issued;
+  }
+}
+
+void Order::commit_group(uint32_t warp, GroupKind kind) {
+  Groups& groups = groups_of(warp, kind);
+  groups.committed.push_back(groups.issued);
+}
+
+void Order::wait_group(uint32_t warp, GroupKind kind, uint64_t left) {
+  const Groups& groups = groups_of(warp, kind);
+  if (groups.committed.size() <= left) return;
+  of(warp).known.raise(groups.component, groups.committed[groups.committed.size() - 1 - left]);
+}
+
+void Order::add_groups(uint32_t warp, GroupKind kind, Knowledge* to) {
+  to->known.raise(groups_of(warp, kind).component, groups_of(warp, kind).issued);
 }
 
 void Order::async_wrote(uint32_t token, uint32_t rank, uint64_t offset, uint64_t bytes) {
@@ -180,11 +214,16 @@ void Order::complete(uint32_t token, uint32_t component, uint32_t epoch) {
   tokens_[token].is_complete = true;
 }
 
+void Order::fence_proxy(uint32_t warp) {
+  of(warp).fenced.join(of(warp).known);
+  begin_epoch(warp);
+}
+
 const Knowledge& Order::release(uint32_t warp) {
   // The knowledge given has this epoch; what follows has the next one.
   Knowledge& mine = of(warp);
   given_ = mine;
-  mine.known.raise(warp, mine.known.at(warp) + 1);
+  begin_epoch(warp);
   return given_;
 }
 

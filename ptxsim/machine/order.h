@@ -47,7 +47,13 @@ struct AsyncToken {
   uint32_t component = 0, epoch = 0;
   bool is_complete = false;
   uint32_t insn = 0;
+  Knowledge issued;  // of its warp, when it was issued
+  Knowledge gives;   // what its arrival on an mbarrier makes known
 };
+
+// Groups of asynchronous operations that a warp commits and waits for; each kind has a component of its own.
+enum class GroupKind { kCopies, kBulkReads, kWgmma };
+constexpr int kGroupKinds = 3;
 
 enum class AccessKind : uint8_t { kPlain, kStrong };
 
@@ -67,20 +73,30 @@ class Order {
   std::string update(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes, uint32_t insn);
   // At issue, by the operation's warp: may these bytes be overwritten; and are these ready for the asynchronous proxy.
   std::string may_overwrite(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes);
-  std::string is_fenced(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes);
+  std::string is_fenced(uint32_t token, uint32_t rank, uint64_t offset, uint64_t bytes);
 
   // Asynchronous operations: a token, what it read and wrote, and when that is known.
-  uint32_t issue(uint32_t insn);
+  // `reads`: it reads shared memory, of what its warp knows now.
+  uint32_t issue(uint32_t warp, uint32_t insn, bool reads);
+  AsyncToken& token(uint32_t number) { return tokens_[number]; }
   void async_wrote(uint32_t token, uint32_t rank, uint64_t offset, uint64_t bytes);
   void async_read(uint32_t token, uint32_t rank, uint64_t offset, uint64_t bytes);
   void complete(uint32_t token, uint32_t component, uint32_t epoch);
+
+  // The operation is one of the warp's open group of this kind. `of_four`: it is one of the warpgroup's other warps, too.
+  void join_group(uint32_t token, uint32_t warp, GroupKind kind, bool of_four = false);
+  void commit_group(uint32_t warp, GroupKind kind);
+  // All committed groups but the newest `left` have been waited for.
+  void wait_group(uint32_t warp, GroupKind kind, uint64_t left);
+  // What the warp has issued in groups of this kind up to here.
+  void add_groups(uint32_t warp, GroupKind kind, Knowledge* to);
 
   // A component of its own: of an mbarrier, of a warp's copies.
   uint32_t new_component() { return next_component_++; }
 
   // What this warp does from here on is not known to who has its knowledge already.
   const Knowledge& release(uint32_t warp);
-  void fence_proxy(uint32_t warp) { of(warp).fenced.join(of(warp).known); }
+  void fence_proxy(uint32_t warp);
 
  private:
   struct Word {
@@ -95,9 +111,18 @@ class Order {
   uint32_t& reader(uint32_t rank, uint64_t index, uint32_t warp) {
     return readers_[(rank * words_per_cta_ + index) * num_warps_ + warp];
   }
+  // What the warp does from here on is later than all that it has given, fenced or issued.
+  void begin_epoch(uint32_t warp) { of(warp).known.raise(warp, epoch(warp) + 1); }
   uint32_t epoch(uint32_t warp) const { return warps_known_[warp].known.at(warp); }
-  bool knows(uint32_t warp, uint32_t token) const;
-  std::string unknown_write(uint32_t warp, const Word& word, uint8_t bytes, AccessKind kind) const;
+  struct Groups {
+    uint32_t component = 0;
+    uint32_t issued = 0;
+    std::vector<uint32_t> committed;
+  };
+  Groups& groups_of(uint32_t warp, GroupKind kind);
+  bool knows(const Clock& known, uint32_t token) const;
+  std::string unknown_write(uint32_t warp, const Clock& known, const Word& word, uint8_t bytes,
+                            AccessKind kind) const;
   std::string unknown_read(uint32_t warp, uint32_t rank, uint64_t index);
   std::string about(uint64_t index, const std::string& what) const;
 
@@ -107,6 +132,7 @@ class Order {
   std::vector<uint32_t> readers_;  // epoch of the last read, word by warp
   std::vector<Knowledge> warps_known_;
   std::vector<AsyncToken> tokens_;
+  std::vector<Groups> groups_;     // warp by kind
   std::vector<Knowledge> strong_;  // what strong accesses of a word have given, by strong_of_
   std::vector<uint32_t> strong_of_;
   uint32_t next_component_;
