@@ -47,7 +47,7 @@ Outcome run_cp_lane(Exec& x, const Insn& insn, int lane) {
                                          true,
                                          insn.place.line});
   if (!ticket.ok()) return x.fail(insn, ticket.status().why, lane);
-  const AsyncAccess by = {&x.machine, &x.cta, &insn, x.warp.index, Proxy::kAsync};
+  const AsyncAccess by = tcgen05_access(x, insn);
   return x.post(insn, kTcgen05Channel,
                 [&unit, by, at = *ticket, layout = *layout, column]() -> Status {
                   unit.memory.end(at);

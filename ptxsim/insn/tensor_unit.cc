@@ -28,6 +28,12 @@ std::string touch_tensor_memory(machine::Exec& x) {
   return "";
 }
 
+AsyncAccess tcgen05_access(machine::Exec& x, const machine::Insn& insn) {
+  const AsyncAccess by = async_access(x, insn, Proxy::kAsync, true);
+  if (by.token != 0) tensor_unit(x).warps[x.warp.index].uncommitted.push_back(by.token);
+  return by;
+}
+
 std::optional<uint64_t> common_value(const machine::Exec& x, const machine::Arg& arg,
                                      bool is_address) {
   std::optional<uint64_t> common;

@@ -38,6 +38,7 @@ struct TensorWarp {
   machine::LaneMask unfenced = 0;     // passed a wait, no fence::after_thread_sync since
   machine::LaneMask unsignalled = 0;  // touched tensor memory, no fence::before_thread_sync since
   int loads = 0, stores = 0;          // to perform
+  std::vector<uint32_t> uncommitted;  // tokens of mma and cp that no commit follows yet (order.h)
   std::vector<uint32_t> fenced_registers;  // as wgmma.fence found them; empty: there was none
   machine::AsyncGroups wgmma_groups;
 };
@@ -62,6 +63,9 @@ TensorUnit& tensor_unit(machine::Exec& x);
 
 // R1 for these lanes, and that they have touched tensor memory: what is wrong, or nothing.
 std::string touch_tensor_memory(machine::Exec& x);
+
+// What an mma or a cp of this warp accesses shared memory as; a commit will tell of its end.
+AsyncAccess tcgen05_access(machine::Exec& x, const machine::Insn& insn);
 
 // The lanes' common value, of instructions that all lanes give the same; nothing: they differ.
 std::optional<uint64_t> common_value(const machine::Exec& x, const machine::Arg& arg,

@@ -8,7 +8,8 @@
 // performed in the order of their issue.
 // Errors beside the operands': a register of a or d that has another value than at the last wgmma.fence (or no fence at all); one of
 // d that another product under way works on with another shape.
-// Bytes of shared memory that nobody has written are NaN, no error: a kernel may leave columns of its product unused.
+// Bytes of shared memory that nobody has written, or whose writer is not known and fenced, are NaN, no error: a kernel may leave columns of
+// its product unused.
 // Not modelled: d in f16, integers, tf32, sparse matrices. A register written with the value that it had, without a fence behind it, is
 // not seen.
 #include <algorithm>
@@ -225,7 +226,9 @@ Status issue(Exec& x, const Insn& insn) {
   for (size_t w = 0; w < 4; ++w)
     product.groups[w] =
         unit.warps[static_cast<size_t>(product.warps[w]->index)].wgmma_groups.join();
-  const AsyncAccess by = {&x.machine, &x.cta, &insn, x.warp.index, Proxy::kAsync};
+  const AsyncAccess by = async_access(x, insn, Proxy::kAsync, true);
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->join_group(by.token, order_warp(x), machine::GroupKind::kWgmma, true);
   x.post(insn, kWgmmaChannel + group, [&unit, by, group, product]() -> Status {
     OCTET_RETURN_IF_ERROR(multiply(by, product));
     finish(unit, group, product);
@@ -242,12 +245,18 @@ Outcome run_fence(Exec& x, const Insn&) {
 }
 Outcome run_commit(Exec& x, const Insn&) {
   tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].wgmma_groups.commit();
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->commit_group(order_warp(x), machine::GroupKind::kWgmma);
   return Outcome::kNext;
 }
 Outcome run_wait(Exec& x, const Insn& insn) {
   auto& groups = tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].wgmma_groups;
   x.seen = tensor_unit(x).accumulators[static_cast<size_t>(x.warp.index / 4)].size();
-  return groups.at_most(static_cast<uint64_t>(insn.mods[0])) ? Outcome::kNext : Outcome::kBlocked;
+  const auto most = static_cast<uint64_t>(insn.mods[0]);
+  if (!groups.at_most(most)) return Outcome::kBlocked;
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->wait_group(order_warp(x), machine::GroupKind::kWgmma, most);
+  return Outcome::kNext;
 }
 
 Status take_sync_aligned(Binder& b) {

@@ -143,6 +143,11 @@ TEST(Wgmma, BrokenKernels) {
                     "wgmma.commit_group.sync.aligned; mov.b32 %r5, 0;"),
             "right")
       << "a register of a is read when the product is performed";
+  EXPECT_EQ(outcome("fence.proxy.async.shared::cta;", ""), "other values") << "NaN";
+  EXPECT_NE(outcome("wgmma.commit_group.sync.aligned;",
+                    "wgmma.commit_group.sync.aligned; @%p1 st.shared.u32 [%r10], %r9;"),
+            "right")
+      << "an operand that a product under way reads";
   EXPECT_EQ(outcome("0x0000000800080000", "0x0000000800000000"), "other values");
   EXPECT_TRUE(
       contains(outcome("0x0000000800080000", "0x0000400800080000"), "bits 46-48 are 1, want 0"));

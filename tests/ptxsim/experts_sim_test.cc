@@ -51,8 +51,10 @@ void read_h(const cuda::PairLayer& layer, const cuda::PairInput& in,
 
 PairResult run(const cuda::PairLayer& layer, const cuda::PairInput& in, int ctas,
                ptxsim::machine::Settings settings) {
-  // The scheduler's warm-up reads what nobody has written yet and does nothing with it (experts_schedule.cuh).
+  // Scheduler and loader warm up with what nobody has written yet, or what the other one is writing, and do nothing with it
+  // (experts_schedule.cuh, experts_load.cuh): reads without a value and races that no check can tell from others.
   settings.refuses_unset_reads = false;
+  settings.checks_order = false;
   settings.most_instructions = 20'000'000;
   const cuda::PairShape& shape = layer.shape;
   const int64_t slots = in.tokens * in.top_k,
