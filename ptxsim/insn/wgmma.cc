@@ -85,7 +85,8 @@ std::string find_accumulator(TensorUnit& unit, Product& product, int group,
       return "";
     }
     for (const machine::Slot slot : slots) {
-      if (std::find(chain->slots.begin(), chain->slots.end(), slot) != chain->slots.end())
+      if (slot != machine::kNoSlot &&
+          std::find(chain->slots.begin(), chain->slots.end(), slot) != chain->slots.end())
         return "registers of d belong to a product of another shape that is under way";
     }
   }
@@ -98,7 +99,8 @@ std::string find_accumulator(TensorUnit& unit, Product& product, int group,
     TensorWarp& state = unit.warps[static_cast<size_t>(warp.index)];
     if (std::string wrong = check_fenced(state, warp, slots); !wrong.empty()) return wrong;
     for (const machine::Slot slot : slots) {
-      const uint32_t* from = warp.registers.data() + slot;
+      const uint32_t* from =  // of the sink: anything
+          slot == machine::kNoSlot ? poison.data() : warp.registers.data() + slot;
       product.d->values[w].insert(product.d->values[w].end(), from, from + machine::kLanes);
       write_register(state, warp, slot, poison.data());
     }

@@ -135,6 +135,11 @@ TEST(Wgmma, BrokenKernels) {
       "has changed in warp"));
   EXPECT_EQ(outcome("wgmma.fence.sync.aligned;", "xor.b32 %r5, %r5, 0; wgmma.fence.sync.aligned;"),
             "right");
+  EXPECT_EQ(
+      outcome("{%f1, %f2, %f3, %f4}, {%r4, %r5, %r6, %r7}, %rd4, 1, 1, 1;",
+              "{_, _, %f3, _}, {%r4, %r5, %r6, %r7}, %rd4, 1, 1, 1;")
+              .find("registers of d belong to a product of another shape") != std::string::npos,
+      true);
   EXPECT_NE(outcome("wgmma.wait_group.sync.aligned 0;", ""), "right");
   EXPECT_NE(outcome("wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;"),
             "right");
