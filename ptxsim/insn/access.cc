@@ -102,7 +102,9 @@ std::string check_bytes(const machine::Machine& machine, const Located& at, uint
   using Byte = Memory::Byte;
   if (access != Access::kWrite && !at.memory->all_are(Byte::kSet, at.offset, bytes)) {
     if (at.memory->any_is(Byte::kMbarrier, at.offset, bytes)) return "reads an mbarrier object";
-    if (machine.settings().refuses_unset_reads) {
+    const auto& settings = machine.settings();
+    if (at.shared_of != nullptr ? settings.refuses_unset_shared_reads
+                                : settings.refuses_unset_reads) {
       return fmt::format("reads {} bytes at {}{} of which some have not been written", bytes,
                          at.shared_of != nullptr ? "shared byte " : "byte ", at.offset);
     }

@@ -41,8 +41,14 @@ struct Ran {
   }
 };
 
+inline machine::Settings strict_settings() {
+  machine::Settings settings;
+  settings.refuses_unset_shared_reads = true;
+  return settings;
+}
+
 struct RunOptions {
-  machine::Settings settings = {};
+  machine::Settings settings = strict_settings();
   machine::Dim3 grid = {}, block = {32}, cluster = {};
   uint32_t dynamic_shared_bytes = 0;
   size_t out_bytes = 2048;

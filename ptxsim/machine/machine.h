@@ -36,8 +36,10 @@ struct Settings {
   uint64_t seed = 1;
   uint32_t most_resident = 64;                   // blocks
   uint64_t most_instructions = 200'000'000'000;  // warp instructions: a run beyond has not ended
-  bool refuses_unset_reads =
-      true;  // a read of bytes that nobody has written is an error; else it reads the poison
+  // Reads of bytes that nobody has written are errors; else they give the poison. nvcc moves loads of shared memory in front of the
+  // branch that says whether they are needed: an error there is for kernels that it has not done this to.
+  bool refuses_unset_reads = true;
+  bool refuses_unset_shared_reads = false;
   bool checks_order = true;  // races and missing fences in shared memory are errors (order.h)
   uint32_t num_sms = 132;    // %nsmid
   Arithmetic arithmetic = Arithmetic::kExact;

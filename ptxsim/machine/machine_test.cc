@@ -42,6 +42,9 @@ TEST(GlobalMemory, FindsOnlyWhatIsInside) {
   EXPECT_EQ(memory.find(a + 97, 4), nullptr);
   EXPECT_EQ(memory.find(a - 1, 1), nullptr);
   EXPECT_EQ(memory.find(b + 10, 1), nullptr);
+  EXPECT_TRUE(memory.release(a));
+  EXPECT_FALSE(memory.release(a));
+  EXPECT_EQ(memory.find(a, 4), nullptr);
   EXPECT_NE(memory.explain(b + 12, 4).find("'b' has 10 bytes, these begin at its byte 12"),
             std::string::npos);
 }

@@ -51,6 +51,11 @@ uint64_t GlobalMemory::allocate(std::string name, uint64_t bytes, bool is_read_o
   return base;
 }
 
+bool GlobalMemory::release(uint64_t base) {
+  last_ = 0;
+  return std::erase_if(allocations_, [&](const auto& a) { return a->base == base; }) != 0;
+}
+
 Allocation* GlobalMemory::find(uint64_t address, uint64_t count) {
   const auto holds = [&](const Allocation& a) {
     return address >= a.base && a.memory.covers(address - a.base, count);

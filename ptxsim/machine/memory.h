@@ -65,6 +65,9 @@ class GlobalMemory {
   // Unset bytes at an address that is a multiple of 256 bytes, with nothing near it on either side.
   uint64_t allocate(std::string name, uint64_t bytes, bool is_read_only = false);
 
+  // False: no allocation begins there.
+  bool release(uint64_t base);
+
   // The allocation that [address, address + count) lies in, or null.
   Allocation* find(uint64_t address, uint64_t count);
   // Why find finds none: the address, and the allocation that is nearest below it.
