@@ -55,7 +55,7 @@ PairResult run(const cuda::PairLayer& layer, const cuda::PairInput& in, int ctas
   // (experts_schedule.cuh, experts_load.cuh): reads without a value and races that no check can tell from others.
   settings.refuses_unset_reads = false;
   settings.checks_order = false;
-  settings.most_instructions = 20'000'000;
+  settings.most_instructions = 100'000'000;
   const cuda::PairShape& shape = layer.shape;
   const int64_t slots = in.tokens * in.top_k,
                 tiles = routing::max_ctas(in.tokens, in.top_k, shape.experts);
@@ -160,6 +160,20 @@ TEST(SimExperts, AreTheReferenceWithinItsRoom) {
         }
       }
     }
+  }
+}
+
+// V4.1's slice, the variant of the kernel that it is launched with.
+TEST(SimExperts, AreTheReferenceAtTheCommonShape) {
+  std::mt19937 rng(3);
+  const cuda::PairShape shape{.hidden = 5120, .intermediate = 576, .experts = 2};
+  const cuda::PairLayer layer(shape);
+  for (const int64_t tokens : {1, 6}) {
+    const auto in = random_input(shape, tokens, 2, shape.experts, rng);
+    ptxsim::machine::Settings settings;
+    settings.time = ptxsim::machine::Time::kRandom;
+    SCOPED_TRACE(testing::Message() << "T " << tokens);
+    expect_right(layer, in, run(layer, in, 5, settings));
   }
 }
 
