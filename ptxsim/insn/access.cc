@@ -271,12 +271,15 @@ Status async_complete(const AsyncAccess& by, uint64_t mbarrier, int64_t bytes) {
   return wrong.empty() ? Status{} : async_error(*by.cta, *by.insn, wrong);
 }
 
-Status async_arrive(const AsyncAccess& by, uint64_t mbarrier, int64_t count) {
+Status async_arrive(const AsyncAccess& by, uint64_t mbarrier, int64_t count,
+                    std::span<const uint32_t> behind) {
   machine::Mbarrier* found = nullptr;
   OCTET_RETURN_IF_ERROR(at_mbarrier(by, mbarrier, &found));
   if (machine::Order* order = order_of(*by.cta); order != nullptr && by.token != 0) {
     found->given.join(order->token(by.token).gives);
     order->complete(by.token, found->component, uint32_t(found->phase) + 1);
+    for (const uint32_t token : behind)
+      order->complete(token, found->component, uint32_t(found->phase) + 1);
   }
   const std::string wrong = found->arrive(count);
   return wrong.empty() ? Status{} : async_error(*by.cta, *by.insn, wrong);

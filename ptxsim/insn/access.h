@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "ptxsim/machine/exec.h"
@@ -66,7 +67,9 @@ Status async_write(const AsyncAccess& by, Space space, uint64_t address, uint64_
 Status async_poison(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes);
 // mbarrier at a shared::cluster address: complete_tx, or an arrival (tcgen05.commit, cp.async.mbarrier.arrive).
 Status async_complete(const AsyncAccess& by, uint64_t mbarrier, int64_t bytes);
-Status async_arrive(const AsyncAccess& by, uint64_t mbarrier, int64_t count);
+// `behind`: tokens of the operations that the arrival says are complete.
+Status async_arrive(const AsyncAccess& by, uint64_t mbarrier, int64_t count,
+                    std::span<const uint32_t> behind = {});
 
 // All lanes of the four warps of a warpgroup come to `insn` (wgmma): kNext for each once `when_all` has run, for the last of them.
 // Its Exec is the last one's; the others' registers are those of warpgroup_warps.

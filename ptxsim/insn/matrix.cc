@@ -2,7 +2,9 @@
 // ldmatrix, stmatrix, movmatrix of 8 x 8 elements of 16 bits: PTX ISA 9.7.14.5.15 to 9.7.14.5.17.
 //
 // Matrix m has its eight rows of 16 bytes at the addresses of lanes 8m to 8m+7. Lane t holds the elements 2(t%4) and 2(t%4)+1 of row t/4
-// of each, in one register; with .trans those of column t/4. The forms of 8 bits are not modelled.
+// of each, in one register; with .trans those of column t/4. Of the forms of 8 bits .m8n16 is ldmatrix_unpacked.cc's, .m16n16 is not
+// modelled.
+#include <algorithm>
 #include <cstring>
 
 #include "ptxsim/insn/access.h"
@@ -10,6 +12,9 @@
 #include "ptxsim/insn/memory_forms.h"
 
 namespace octet::ptxsim::insn {
+
+Status bind_ldmatrix_unpacked(Binder& b);  // ldmatrix_unpacked.cc
+
 namespace {
 
 constexpr int kRows = 8;
@@ -98,7 +103,12 @@ Status bind_moving(Binder& b, bool is_load) {
 
 }  // namespace
 
-Status bind_ldmatrix(Binder& b) { return bind_moving(b, true); }
+Status bind_ldmatrix(Binder& b) {
+  const auto& modifiers = b.node().modifiers;
+  const bool is_unpacked =
+      std::find(modifiers.begin(), modifiers.end(), "m8n16") != modifiers.end();
+  return is_unpacked ? bind_ldmatrix_unpacked(b) : bind_moving(b, true);
+}
 Status bind_stmatrix(Binder& b) { return bind_moving(b, false); }
 
 Status bind_movmatrix(Binder& b) {

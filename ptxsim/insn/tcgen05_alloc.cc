@@ -25,7 +25,7 @@ Outcome run_alloc(Exec& x, const Insn& insn) {
   const auto to = common_value(x, insn.args[0], true),
              columns = common_value(x, insn.args[1], false);
   if (!to || !columns) return x.fail(insn, "lanes give different operands");
-  TensorUnit& unit = tensor_unit(x.cta);
+  TensorUnit& unit = tensor_unit(x);
   const auto address = unit.memory.allocate(static_cast<uint32_t>(*columns), x.machine.random());
   if (!address.ok()) return x.fail(insn, address.status().why);
   if (!address->has_value()) return Outcome::kBlocked;
@@ -41,13 +41,13 @@ Outcome run_dealloc(Exec& x, const Insn& insn) {
   const auto address = common_value(x, insn.args[0], false),
              columns = common_value(x, insn.args[1], false);
   if (!address || !columns) return x.fail(insn, "lanes give different operands");
-  const Status status = tensor_unit(x.cta).memory.deallocate(static_cast<uint32_t>(*address),
-                                                             static_cast<uint32_t>(*columns));
+  const Status status = tensor_unit(x).memory.deallocate(static_cast<uint32_t>(*address),
+                                                         static_cast<uint32_t>(*columns));
   return status.ok() ? Outcome::kNext : x.fail(insn, status.why);
 }
 
 Outcome run_relinquish(Exec& x, const Insn& insn) {
-  const Status status = tensor_unit(x.cta).memory.relinquish();
+  const Status status = tensor_unit(x).memory.relinquish();
   return status.ok() ? Outcome::kNext : x.fail(insn, status.why);
 }
 

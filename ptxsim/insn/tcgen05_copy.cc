@@ -41,13 +41,13 @@ Outcome run_cp_lane(Exec& x, const Insn& insn, int lane) {
     return x.fail(
         insn, fmt::format("lane {} of tensor memory, want 0", machine::tensor_lane(address)), lane);
   const int column = machine::tensor_column(address);
-  TensorUnit& unit = tensor_unit(x.cta);
+  TensorUnit& unit = tensor_unit(x);
   const auto ticket = unit.memory.begin({{0, machine::kTensorLanes, column, kColumns},
                                          machine::TensorUser::kCopy,
                                          true,
                                          insn.place.line});
   if (!ticket.ok()) return x.fail(insn, ticket.status().why, lane);
-  const AsyncAccess by = {&x.machine, &x.cta, &insn, x.warp.index, Proxy::kAsync};
+  const AsyncAccess by = tcgen05_access(x, insn);
   return x.post(insn, kTcgen05Channel,
                 [&unit, by, at = *ticket, layout = *layout, column]() -> Status {
                   unit.memory.end(at);

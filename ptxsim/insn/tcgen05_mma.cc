@@ -179,10 +179,10 @@ Outcome run_mma_lane(Exec& x, const Insn& insn, int lane) {
   Product product;
   if (const std::string wrong = take_operands(x, insn, lane, product); !wrong.empty())
     return x.fail(insn, wrong, lane);
-  TensorUnit& unit = tensor_unit(x.cta);
+  TensorUnit& unit = tensor_unit(x);
   if (const Status status = begin_uses(unit, insn, product); !status.ok())
     return x.fail(insn, status.why, lane);
-  const AsyncAccess by = {&x.machine, &x.cta, &insn, x.warp.index, Proxy::kAsync};
+  const AsyncAccess by = tcgen05_access(x, insn);
   return x.post(insn, kTcgen05Channel, [&unit, by, product = std::move(product)]() -> Status {
     for (const auto& ticket : product.uses) unit.memory.end(ticket);
     const Status status = multiply(by, unit.memory, product);

@@ -58,7 +58,7 @@ std::string find_rect(const Exec& x, const Insn& insn, const machine::Arg& addre
 std::string begin_use(Exec& x, const TensorUse& use, machine::TensorMemory::Ticket* ticket) {
   std::string wrong = touch_tensor_memory(x);
   if (!wrong.empty()) return wrong;
-  auto begun = tensor_unit(x.cta).memory.begin(use);
+  auto begun = tensor_unit(x).memory.begin(use);
   if (!begun.ok()) return begun.status().why;
   *ticket = *begun;
   return "";
@@ -83,7 +83,7 @@ Outcome run_ld(Exec& x, const Insn& insn) {
     if (slot == machine::kNoSlot) continue;
     machine::for_each_lane(x.lanes, [&](int lane) { x.words(slot)[lane] = kRegisterPoison; });
   }
-  TensorUnit& unit = tensor_unit(x.cta);
+  TensorUnit& unit = tensor_unit(x);
   TensorWarp& state = unit.warps[x.warp.index];
   ++state.loads;
   return x.post(
@@ -121,7 +121,7 @@ Outcome run_st(Exec& x, const Insn& insn) {
   std::vector<std::array<uint32_t, machine::kLanes>> values(slots.size());
   for (size_t i = 0; i < slots.size(); ++i)
     std::copy_n(x.words(slots[i]), machine::kLanes, values[i].begin());
-  TensorUnit& unit = tensor_unit(x.cta);
+  TensorUnit& unit = tensor_unit(x);
   TensorWarp& state = unit.warps[x.warp.index];
   ++state.stores;
   return x.post(insn, machine::kUnordered,
@@ -142,12 +142,12 @@ Outcome run_st(Exec& x, const Insn& insn) {
 }
 
 Outcome run_wait_ld(Exec& x, const Insn&) {
-  const int left = tensor_unit(x.cta).warps[x.warp.index].loads;
+  const int left = tensor_unit(x).warps[x.warp.index].loads;
   x.seen = static_cast<uint64_t>(left);
   return left == 0 ? Outcome::kNext : Outcome::kBlocked;
 }
 Outcome run_wait_st(Exec& x, const Insn&) {
-  const int left = tensor_unit(x.cta).warps[x.warp.index].stores;
+  const int left = tensor_unit(x).warps[x.warp.index].stores;
   x.seen = static_cast<uint64_t>(left);
   return left == 0 ? Outcome::kNext : Outcome::kBlocked;
 }

@@ -8,27 +8,33 @@ namespace octet::ptxsim::insn {
 namespace {
 
 Outcome run_fence_after(Exec& x, const Insn&) {
-  tensor_unit(x.cta).warps[x.warp.index].unfenced &= ~x.lanes;
+  tensor_unit(x).warps[x.warp.index].unfenced &= ~x.lanes;
   return Outcome::kNext;
 }
 // Orders what was issued before: what is still to be waited for stays so.
 Outcome run_fence_before(Exec& x, const Insn&) {
-  TensorWarp& state = tensor_unit(x.cta).warps[x.warp.index];
+  TensorWarp& state = tensor_unit(x).warps[x.warp.index];
   if (state.loads == 0 && state.stores == 0) state.unsignalled &= ~x.lanes;
   return Outcome::kNext;
 }
 
 // args: the mbarrier; mods[0]: its address is one of shared::cluster, else a generic one.
 Outcome run_commit(Exec& x, const Insn& insn) {
-  TensorUnit& unit = tensor_unit(x.cta);
-  unit.warps[x.warp.index].unsignalled &= ~x.lanes;
+  TensorWarp& state = tensor_unit(x).warps[x.warp.index];
+  state.unsignalled &= ~x.lanes;
+  std::vector<uint32_t> tokens;
+  tokens.swap(state.uncommitted);
   Outcome outcome = Outcome::kNext;
   machine::for_each_lane(x.lanes, [&](int lane) {
     if (outcome != Outcome::kNext) return;
     uint64_t address = x.address(insn.args[0], lane);
     if (insn.mods[0] == 0) address -= machine::kSharedWindow;
-    const AsyncAccess by = {&x.machine, &x.cta, &insn, x.warp.index, Proxy::kGeneric};
-    outcome = x.post(insn, kTcgen05Channel, [by, address] { return async_arrive(by, address, 1); });
+    const AsyncAccess by = async_access(x, insn, Proxy::kGeneric, false);
+    // The products come behind what this thread knows, so who sees the arrival knows it, too.
+    if (machine::Order* order = order_of(x.cta); order != nullptr)
+      order->token(by.token).gives.join(order->release(order_warp(x)));
+    outcome = x.post(insn, kTcgen05Channel,
+                     [by, address, tokens] { return async_arrive(by, address, 1, tokens); });
   });
   return outcome;
 }

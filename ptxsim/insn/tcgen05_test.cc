@@ -301,6 +301,10 @@ TEST(Tcgen05, BlockScaledProductBroken) {
     return std::string("right");
   };
   EXPECT_EQ(outcome("mov.u32 %r10, 0;", "mov.u32 %r10, 0;"), "right");
+  EXPECT_TRUE(contains(outcome("fence.proxy.async.shared::cta;", ""), "no fence.proxy.async"));
+  EXPECT_TRUE(
+      contains(outcome("ISSUED:\n", "st.shared.u32 [%r7], %r10;\nISSUED:\n"), "order: shared byte"))
+      << "an operand that a product under way reads";
   EXPECT_EQ(outcome("0x28820290", "0x08820290"), "other values");  // id of a's scales
   EXPECT_EQ(outcome("0x28820290", "0x28820280"), "other values");  // of b's
   EXPECT_TRUE(contains(outcome("[%r13], %p3;", "[%r13], !%p3;"), "d: lane 0, column"));

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
+#include <memory>
 
 #include "ptxsim/insn/access.h"
 #include "ptxsim/insn/families.h"
@@ -135,15 +136,24 @@ Outcome run_store_lane(Exec& x, const Insn& insn, int lane) {
   machine::AsyncGroups& read = x.warp.bulk_read_groups[static_cast<size_t>(lane)];
   machine::AsyncGroups& written = x.warp.bulk_groups[static_cast<size_t>(lane)];
   const uint64_t read_group = read.join(), written_group = written.join();
-  return x.post(insn, machine::kUnordered,
-                [by, box = *box, window, &read, &written, read_group, written_group]() -> Status {
-                  StoreBytes bytes;
-                  OCTET_RETURN_IF_ERROR(perform_store_read(by, box, window, bytes));
-                  OCTET_RETURN_IF_ERROR(perform_store_write(by, box, bytes));
-                  read.done(read_group);
-                  written.done(written_group);
-                  return {};
-                });
+  const auto bytes = std::make_shared<StoreBytes>();
+  uint64_t first = 0;
+  const Outcome outcome = x.post(
+      insn, machine::kUnordered,
+      [by, box = *box, window, &read, read_group, bytes]() -> Status {
+        OCTET_RETURN_IF_ERROR(perform_store_read(by, box, window, *bytes));
+        read.done(read_group);
+        return {};
+      },
+      {}, &first);
+  if (outcome != Outcome::kNext) return outcome;
+  const auto write = [by, box = *box, &written, written_group, bytes]() -> Status {
+    OCTET_RETURN_IF_ERROR(perform_store_write(by, box, *bytes));
+    written.done(written_group);
+    return {};
+  };
+  return x.post(insn, machine::kUnordered, write,
+                first == 0 ? std::vector<uint64_t>{} : std::vector<uint64_t>{first});
 }
 
 Outcome run_store(Exec& x, const Insn& insn) {

@@ -126,9 +126,19 @@ TEST(TensorCopy, BrokenKernels) {
   EXPECT_EQ(why("mov.u32 %r3, 8;", "mov.u32 %r3, 8;"), "");
   EXPECT_TRUE(contains(why("_, [%r2], 128;", "_, [%r2], 112;"), ""));
   EXPECT_NE(why("_, [%r2], 128;", "_, [%r2], 144;"), "") << "never ends";
-  EXPECT_TRUE(contains(
-      why("mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;\n  @!%p1 bra WAIT;", ""),
-      "not been written"));
+  EXPECT_NE(why("mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;\n  @!%p1 bra WAIT;", ""),
+            "");
+  EXPECT_EQ(
+      why("cp.async.bulk.wait_group 0;", "cp.async.bulk.wait_group 0; st.shared.u32 [%r1], %r3;"),
+      "");
+  EXPECT_EQ(
+      why("cp.async.bulk.wait_group 0;",
+          "cp.async.bulk.wait_group.read 0; st.shared.u32 [%r1], %r3; cp.async.bulk.wait_group 0;"),
+      "");
+  EXPECT_NE(
+      why("cp.async.bulk.wait_group 0;", "st.shared.u32 [%r1], %r3; cp.async.bulk.wait_group 0;"),
+      "")
+      << "what the store still reads";
   EXPECT_NE(why("cp.async.bulk.wait_group 0;", ""), "") << "exits with work under way";
   EXPECT_TRUE(contains(why("mov.u32 %r1, s;", "add.u32 %r1, %r1, 64; mov.u32 %r1, 64;"),
                        "want a multiple of 128"));

@@ -7,12 +7,18 @@ namespace octet::ptxsim::insn {
 
 namespace {
 
-// As async_read, but for what nobody has written.
+// As async_read, but what nobody has written is no error, and what is not ordered before the operation is poison, too.
 Status read_poisoned(const AsyncAccess& by, uint64_t address, uint64_t bytes, uint8_t* to) {
   Located at;
   const std::string wrong = locate(*by.machine, *by.cta, by.cta->warps[by.warp].get(), 0,
                                    Space::kShared, address, bytes, &at);
   if (!wrong.empty()) return async_error(*by.cta, *by.insn, wrong);
+  machine::Order* order = by.token == 0 ? nullptr : order_of(*by.cta);
+  if (order != nullptr && !order->is_fenced(by.token, by.cta->rank, at.offset, bytes).empty()) {
+    std::memset(to, machine::kPoison, bytes);
+    return {};
+  }
+  if (order != nullptr) order->async_read(by.token, by.cta->rank, at.offset, bytes);
   std::memcpy(to, at.memory->at(at.offset), bytes);
   return {};
 }

@@ -8,8 +8,8 @@
 
 namespace octet::ptxsim::insn {
 
-// Bytes that nobody has written: an error; or their poison, which is NaN in every format of 8 and 16 bits, so that a row or column of the
-// product that a kernel does not look at may have no values (that of a wgmma has always 8 columns).
+// Bytes that nobody has written, or that are not ordered before the operation (order.h): an error; or poison, which is NaN in every format
+// of 8 and 16 bits, so that a row or column of the product that a kernel does not look at may be anything (a wgmma has at least 8 columns).
 enum class Unset { kRefused, kPoison };
 
 // Reads a matrix by the asynchronous proxy, every chunk with its bounds; only bytes that hold elements.

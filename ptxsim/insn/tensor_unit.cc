@@ -13,17 +13,25 @@ std::string TensorUnit::may_signal(int warp, machine::LaneMask lanes) const {
   return "no tcgen05.fence::before_thread_sync (or commit) since the last access of tensor memory";
 }
 
-TensorUnit& tensor_unit(machine::Cta& cta) {
-  if (cta.tensor == nullptr) cta.tensor = std::make_unique<TensorUnit>(cta.warps.size());
-  return static_cast<TensorUnit&>(*cta.tensor);
+TensorUnit& tensor_unit(machine::Exec& x) {
+  if (x.cta.tensor == nullptr)
+    x.cta.tensor = std::make_unique<TensorUnit>(x.cta.warps.size(),
+                                                x.machine.settings().copies_follow_products);
+  return static_cast<TensorUnit&>(*x.cta.tensor);
 }
 
 std::string touch_tensor_memory(machine::Exec& x) {
-  TensorWarp& state = tensor_unit(x.cta).warps[x.warp.index];
+  TensorWarp& state = tensor_unit(x).warps[x.warp.index];
   if ((state.unfenced & x.lanes) != 0)
     return "no tcgen05.fence::after_thread_sync since the last wait";
   state.unsignalled |= x.lanes;
   return "";
+}
+
+AsyncAccess tcgen05_access(machine::Exec& x, const machine::Insn& insn) {
+  const AsyncAccess by = async_access(x, insn, Proxy::kAsync, true);
+  if (by.token != 0) tensor_unit(x).warps[x.warp.index].uncommitted.push_back(by.token);
+  return by;
 }
 
 std::optional<uint64_t> common_value(const machine::Exec& x, const machine::Arg& arg,

@@ -38,13 +38,15 @@ struct TensorWarp {
   machine::LaneMask unfenced = 0;     // passed a wait, no fence::after_thread_sync since
   machine::LaneMask unsignalled = 0;  // touched tensor memory, no fence::before_thread_sync since
   int loads = 0, stores = 0;          // to perform
+  std::vector<uint32_t> uncommitted;  // tokens of mma and cp that no commit follows yet (order.h)
   std::vector<uint32_t> fenced_registers;  // as wgmma.fence found them; empty: there was none
   machine::AsyncGroups wgmma_groups;
 };
 
 class TensorUnit : public machine::CtaExtension {
  public:
-  explicit TensorUnit(size_t num_warps) : warps(num_warps), accumulators((num_warps + 3) / 4) {}
+  TensorUnit(size_t num_warps, bool copies_follow_products)
+      : memory(copies_follow_products), warps(num_warps), accumulators((num_warps + 3) / 4) {}
 
   std::string left_behind() const override { return memory.left_behind(); }
   void passed_wait(int warp, machine::LaneMask lanes) override { warps[warp].unfenced |= lanes; }
@@ -57,10 +59,13 @@ class TensorUnit : public machine::CtaExtension {
 };
 
 // The block's, which is made where there is none.
-TensorUnit& tensor_unit(machine::Cta& cta);
+TensorUnit& tensor_unit(machine::Exec& x);
 
 // R1 for these lanes, and that they have touched tensor memory: what is wrong, or nothing.
 std::string touch_tensor_memory(machine::Exec& x);
+
+// What an mma or a cp of this warp accesses shared memory as; a commit will tell of its end.
+AsyncAccess tcgen05_access(machine::Exec& x, const machine::Insn& insn);
 
 // The lanes' common value, of instructions that all lanes give the same; nothing: they differ.
 std::optional<uint64_t> common_value(const machine::Exec& x, const machine::Arg& arg,

@@ -8,7 +8,8 @@
 // performed in the order of their issue.
 // Errors beside the operands': a register of a or d that has another value than at the last wgmma.fence (or no fence at all); one of
 // d that another product under way works on with another shape.
-// Bytes of shared memory that nobody has written are NaN, no error: a kernel may leave columns of its product unused.
+// Bytes of shared memory that nobody has written, or whose writer is not known and fenced, are NaN, no error: a kernel may leave columns of
+// its product unused.
 // Not modelled: d in f16, integers, tf32, sparse matrices. A register written with the value that it had, without a fence behind it, is
 // not seen.
 #include <algorithm>
@@ -84,7 +85,8 @@ std::string find_accumulator(TensorUnit& unit, Product& product, int group,
       return "";
     }
     for (const machine::Slot slot : slots) {
-      if (std::find(chain->slots.begin(), chain->slots.end(), slot) != chain->slots.end())
+      if (slot != machine::kNoSlot &&
+          std::find(chain->slots.begin(), chain->slots.end(), slot) != chain->slots.end())
         return "registers of d belong to a product of another shape that is under way";
     }
   }
@@ -97,7 +99,8 @@ std::string find_accumulator(TensorUnit& unit, Product& product, int group,
     TensorWarp& state = unit.warps[static_cast<size_t>(warp.index)];
     if (std::string wrong = check_fenced(state, warp, slots); !wrong.empty()) return wrong;
     for (const machine::Slot slot : slots) {
-      const uint32_t* from = warp.registers.data() + slot;
+      const uint32_t* from =  // of the sink: anything
+          slot == machine::kNoSlot ? poison.data() : warp.registers.data() + slot;
       product.d->values[w].insert(product.d->values[w].end(), from, from + machine::kLanes);
       write_register(state, warp, slot, poison.data());
     }
@@ -191,7 +194,7 @@ Status take_layout(const Product& product, const machine::Arg& arg,
 
 // args: d, a (registers or descriptor), b, whether d is added.
 Status issue(Exec& x, const Insn& insn) {
-  TensorUnit& unit = tensor_unit(x.cta);
+  TensorUnit& unit = tensor_unit(x);
   const int group = x.warp.index / 4;
   Product product;
   product.n = insn.mods[0];
@@ -225,7 +228,9 @@ Status issue(Exec& x, const Insn& insn) {
   for (size_t w = 0; w < 4; ++w)
     product.groups[w] =
         unit.warps[static_cast<size_t>(product.warps[w]->index)].wgmma_groups.join();
-  const AsyncAccess by = {&x.machine, &x.cta, &insn, x.warp.index, Proxy::kAsync};
+  const AsyncAccess by = async_access(x, insn, Proxy::kAsync, true);
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->join_group(by.token, order_warp(x), machine::GroupKind::kWgmma, true);
   x.post(insn, kWgmmaChannel + group, [&unit, by, group, product]() -> Status {
     OCTET_RETURN_IF_ERROR(multiply(by, product));
     finish(unit, group, product);
@@ -237,17 +242,23 @@ Status issue(Exec& x, const Insn& insn) {
 Outcome run_mma_async(Exec& x, const Insn& insn) { return gather_warpgroup(x, insn, issue); }
 
 Outcome run_fence(Exec& x, const Insn&) {
-  tensor_unit(x.cta).warps[static_cast<size_t>(x.warp.index)].fenced_registers = x.warp.registers;
+  tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].fenced_registers = x.warp.registers;
   return Outcome::kNext;
 }
 Outcome run_commit(Exec& x, const Insn&) {
-  tensor_unit(x.cta).warps[static_cast<size_t>(x.warp.index)].wgmma_groups.commit();
+  tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].wgmma_groups.commit();
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->commit_group(order_warp(x), machine::GroupKind::kWgmma);
   return Outcome::kNext;
 }
 Outcome run_wait(Exec& x, const Insn& insn) {
-  auto& groups = tensor_unit(x.cta).warps[static_cast<size_t>(x.warp.index)].wgmma_groups;
-  x.seen = tensor_unit(x.cta).accumulators[static_cast<size_t>(x.warp.index / 4)].size();
-  return groups.at_most(static_cast<uint64_t>(insn.mods[0])) ? Outcome::kNext : Outcome::kBlocked;
+  auto& groups = tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].wgmma_groups;
+  x.seen = tensor_unit(x).accumulators[static_cast<size_t>(x.warp.index / 4)].size();
+  const auto most = static_cast<uint64_t>(insn.mods[0]);
+  if (!groups.at_most(most)) return Outcome::kBlocked;
+  if (machine::Order* order = order_of(x.cta); order != nullptr)
+    order->wait_group(order_warp(x), machine::GroupKind::kWgmma, most);
+  return Outcome::kNext;
 }
 
 Status take_sync_aligned(Binder& b) {

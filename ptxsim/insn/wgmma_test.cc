@@ -135,6 +135,11 @@ TEST(Wgmma, BrokenKernels) {
       "has changed in warp"));
   EXPECT_EQ(outcome("wgmma.fence.sync.aligned;", "xor.b32 %r5, %r5, 0; wgmma.fence.sync.aligned;"),
             "right");
+  EXPECT_EQ(
+      outcome("{%f1, %f2, %f3, %f4}, {%r4, %r5, %r6, %r7}, %rd4, 1, 1, 1;",
+              "{_, _, %f3, _}, {%r4, %r5, %r6, %r7}, %rd4, 1, 1, 1;")
+              .find("registers of d belong to a product of another shape") != std::string::npos,
+      true);
   EXPECT_NE(outcome("wgmma.wait_group.sync.aligned 0;", ""), "right");
   EXPECT_NE(outcome("wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;"),
             "right");
@@ -143,6 +148,11 @@ TEST(Wgmma, BrokenKernels) {
                     "wgmma.commit_group.sync.aligned; mov.b32 %r5, 0;"),
             "right")
       << "a register of a is read when the product is performed";
+  EXPECT_EQ(outcome("fence.proxy.async.shared::cta;", ""), "other values") << "NaN";
+  EXPECT_NE(outcome("wgmma.commit_group.sync.aligned;",
+                    "wgmma.commit_group.sync.aligned; @%p1 st.shared.u32 [%r10], %r9;"),
+            "right")
+      << "an operand that a product under way reads";
   EXPECT_EQ(outcome("0x0000000800080000", "0x0000000800000000"), "other values");
   EXPECT_TRUE(
       contains(outcome("0x0000000800080000", "0x0000400800080000"), "bits 46-48 are 1, want 0"));

@@ -5,8 +5,9 @@
 //   perform  later: sources are read then, written is then, and then an mbarrier or a group is told
 //
 // When later is, is the run's Time: kEager performs at issue; kRandom draws for each operation a moment by the seed; kLate performs
-// only when nothing else of the block can go on. Operations of one channel are performed in the order of their issue (tcgen05's
-// pipelines, wgmma's groups); those of kUnordered in any order.
+// only when nothing else of the block can go on, or has gone on for long (warps that ask for a word of memory in a loop always do).
+// Operations of one channel are performed in the order of their issue (tcgen05's pipelines, wgmma's groups); those of kUnordered in any
+// order.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct AsyncOp {
   const Insn* insn = nullptr;  // that issued it: for errors and reports
   int warp = 0;                // of the block
   int channel = kUnordered;
-  uint64_t due = 0;                  // kRandom: not before this tick
+  uint64_t due = 0;                  // not before this tick, unless nothing else can go on
   uint64_t id = 0;                   // given by push
   std::vector<uint64_t> after = {};  // operations that must be performed before it
   std::function<Status()> perform;

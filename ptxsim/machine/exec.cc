@@ -12,6 +12,8 @@ std::string at_insn(const Program& program, const Insn& insn, std::string_view w
                      program.texts[insn.index], what, who);
 }
 
+// kLate: instructions after which an operation is performed all the same, since warps that ask for a word of memory in a loop go on for ever.
+constexpr uint64_t kLatest = 20000;
 constexpr uint64_t kLongestDelay = 2000;  // instructions of the machine; 0 is as likely as 1999
 
 }  // namespace
@@ -73,9 +75,8 @@ Outcome Exec::post(const Insn& insn, int channel, std::function<Status()> perfor
     return error.ok() ? Outcome::kNext : Outcome::kFailed;
   }
   AsyncOp op{&insn, warp.index, channel, 0, 0, std::move(after), std::move(perform)};
-  if (machine.settings().time == Time::kRandom) {
-    op.due = machine.now() + machine.random().below(kLongestDelay);
-  }
+  const bool is_late = machine.settings().time == Time::kLate;
+  op.due = machine.now() + (is_late ? kLatest : machine.random().below(kLongestDelay));
   const uint64_t given = cta.pending.push(std::move(op));
   if (id != nullptr) *id = given;
   return Outcome::kNext;

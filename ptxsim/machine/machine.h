@@ -46,6 +46,8 @@ struct Settings {
   OrderCheck order = OrderCheck::kError;
   uint32_t num_sms = 132;  // %nsmid
   Arithmetic arithmetic = Arithmetic::kExact;
+  // tcgen05.cp behind an mma that reads its target, or behind another cp to it, is no race: others' kernels rely on it (tensor_memory.h).
+  bool copies_follow_products = false;
 };
 
 struct Launch {

@@ -89,7 +89,7 @@ Status Schedule::turn(Cta& cta, bool* progress) {
     Warp& warp = *cta.warps[(from + i) % cta.warps.size()];
     if (warp.live == 0) continue;
     OCTET_RETURN_IF_ERROR(slice(warp, &went_on));
-    if (machine_.settings().time == Time::kRandom) {
+    if (machine_.settings().time != Time::kEager) {
       bool performed = false;
       OCTET_RETURN_IF_ERROR(perform(cta, false, &performed));
       went_on |= performed;

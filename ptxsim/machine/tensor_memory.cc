@@ -32,14 +32,6 @@ std::string_view user_name(TensorUser user) {
   return "";
 }
 
-// PTX ISA 9.7.16.6.2: mma follows mma of the same accumulator and shape, and cp; what else touches cells in use has raced.
-bool is_pipelined(const TensorUse& first, const TensorUse& second) {
-  if (second.user != TensorUser::kMma) return false;
-  if (first.user == TensorUser::kCopy) return true;
-  return first.user == TensorUser::kMma && first.is_write && second.is_write &&
-         first.rect == second.rect;
-}
-
 }  // namespace
 
 std::string print(const TensorRect& rect) {
@@ -47,9 +39,20 @@ std::string print(const TensorRect& rect) {
                      rect.column, rect.column + rect.num_columns - 1);
 }
 
-TensorMemory::TensorMemory()
+TensorMemory::TensorMemory(bool copies_follow_products)
     : cells_(size_t{kTensorLanes} * kTensorColumns, kTensorPoison),
-      set_(size_t{kTensorLanes} * kTensorColumns) {}
+      set_(size_t{kTensorLanes} * kTensorColumns),
+      copies_follow_products_(copies_follow_products) {}
+
+// PTX ISA 9.7.16.6.2: mma follows mma of the same accumulator and shape, and cp; what else touches cells in use has raced.
+bool TensorMemory::is_pipelined(const TensorUse& first, const TensorUse& second) const {
+  const bool first_is_mma = first.user == TensorUser::kMma;
+  if (second.user == TensorUser::kCopy)
+    return copies_follow_products_ && (first_is_mma || first.user == TensorUser::kCopy);
+  if (second.user != TensorUser::kMma) return false;
+  if (first.user == TensorUser::kCopy) return true;
+  return first_is_mma && first.is_write && second.is_write && first.rect == second.rect;
+}
 
 Result<std::optional<uint32_t>> TensorMemory::allocate(uint32_t columns, Random& random) {
   OCTET_RETURN_IF_ERROR(check_columns(columns));

@@ -51,7 +51,8 @@ struct TensorUse {
 
 class TensorMemory {
  public:
-  TensorMemory();
+  // PTX ISA 9.1 orders cp before mma, not mma before cp; that a copy never overtakes is what `copies_follow_products` says.
+  explicit TensorMemory(bool copies_follow_products = false);
 
   // The address, or nothing: so many columns are not free now, the instruction waits.
   Result<std::optional<uint32_t>> allocate(uint32_t columns, Random& random);
@@ -83,6 +84,7 @@ class TensorMemory {
   static size_t index(int lane, int column) {
     return static_cast<size_t>(lane) * kTensorColumns + static_cast<size_t>(column);
   }
+  bool is_pipelined(const TensorUse& first, const TensorUse& second) const;
   struct Allocation {
     uint32_t column, columns;
   };
@@ -92,6 +94,7 @@ class TensorMemory {
   std::list<TensorUse> uses_;
   uint32_t least_columns_ = kTensorColumns;  // of the allocations so far
   bool is_relinquished_ = false;
+  bool copies_follow_products_;
 };
 
 }  // namespace octet::ptxsim::machine

@@ -110,5 +110,15 @@ TEST(TensorMemory, UsesThatNoRuleOrdersAreRaces) {
   EXPECT_TRUE(memory.check_race(load).ok());
 }
 
+TEST(TensorMemory, CopiesMayBeSaidToFollowProducts) {
+  TensorMemory memory(true);
+  Random random(3);
+  const int column = static_cast<int>(allocated(memory, 64, random));
+  const TensorRect scales = {0, 128, column + 16, 4};
+  ASSERT_TRUE(memory.begin({scales, TensorUser::kMma, false, 10}).ok());
+  EXPECT_TRUE(memory.check_race({scales, TensorUser::kCopy, true, 9}).ok());
+  EXPECT_FALSE(memory.check_race({scales, TensorUser::kStore, true, 9}).ok());
+}
+
 }  // namespace
 }  // namespace octet::ptxsim::machine

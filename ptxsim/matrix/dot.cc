@@ -77,32 +77,49 @@ float dot_exact(const Line& line, const Term& term) {
   return round_pair_to_f32(all.value, all.error);
 }
 
-// Toward zero to a multiple of 2^unit_exponent.
-double cut(double value, int unit_exponent) {
-  return std::ldexp(std::trunc(std::ldexp(value, -unit_exponent)), unit_exponent);
+constexpr int kNoWeight = std::numeric_limits<int>::min();
+
+// The largest weight of a term that is not zero, and the sum of those that are no numbers (0: none).
+struct Largest {
+  int exponent = kNoWeight;
+  double special = 0;
+};
+Largest largest_term(const Line& line, const Term& term) {
+  Largest out;
+  for (int k = 0; k < line.depth; ++k) {
+    const double product = line.a[k] * line.b[k];
+    if (product == 0) continue;
+    if (!(std::fabs(product) <= std::numeric_limits<double>::max())) out.special += product;
+    out.exponent = std::max(out.exponent, line.a_exponent[k] + line.b_exponent[k]);
+  }
+  if (out.exponent != kNoWeight) out.exponent += term.scale_exponent;
+  if (!std::isfinite(term.c)) out.special += term.c;
+  if (term.c != 0 && std::isfinite(term.c))
+    out.exponent = std::max(out.exponent, std::max(std::ilogb(term.c), -126));
+  return out;
 }
 
 float dot_truncated(const Line& line, const Term& term, int fraction_bits) {
-  int most = std::numeric_limits<int>::min();
-  double special = term.c;
-  for (int k = 0; k < line.depth; ++k) {
-    const double product = line.a[k] * line.b[k];
-    if (!std::isfinite(product)) special += product;
-    if (product == 0) continue;
-    most = std::max(most, line.a_exponent[k] + line.b_exponent[k] + term.scale_exponent);
-  }
-  if (!std::isfinite(special)) return std::isnan(special) ? nan_f32() : static_cast<float>(special);
-  if (term.c != 0) most = std::max(most, std::max(std::ilogb(term.c), -126));
-  if (most == std::numeric_limits<int>::min()) return dot_exact(line, term);  // zeros alone
-  const int unit = most - fraction_bits;
-  double sum = cut(term.c, unit);  // 32 terms of at most fraction_bits + 2 bits: exact
+  const Largest largest = largest_term(line, term);
+  if (!(largest.special == 0))
+    return std::isnan(largest.special) ? nan_f32() : static_cast<float>(largest.special);
+  if (largest.exponent == kNoWeight) return dot_exact(line, term);  // zeros alone
+  // In units, toward zero: at most fraction_bits + 2 bits a term.
+  const int unit = largest.exponent - fraction_bits;
+  const double to_units = std::ldexp(1.0, term.scale_exponent - unit);
+  auto sum = static_cast<int64_t>(std::ldexp(static_cast<double>(term.c), -unit));
   for (int k = 0; k < line.depth; ++k)
-    sum += cut(std::ldexp(line.a[k] * line.b[k], term.scale_exponent), unit);
+    sum += static_cast<int64_t>(line.a[k] * line.b[k] * to_units);
   if (sum == 0) return 0;
-  const double kept = cut(sum, std::max(std::ilogb(sum) - 23, -149));
-  if (std::fabs(kept) > std::numeric_limits<float>::max())
-    return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(sum));
-  return static_cast<float>(kept);
+  // To f32's bits, toward zero; subnormal numbers have fewer.
+  const auto bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(std::abs(sum))));
+  const int cut = std::max({bits - 24, -149 - unit, 0});
+  const int64_t kept = cut > 62 ? 0 : std::abs(sum) >> cut;
+  const double magnitude = std::ldexp(static_cast<double>(kept), unit + cut);
+  const double value = sum < 0 ? -magnitude : magnitude;
+  if (magnitude > static_cast<double>(std::numeric_limits<float>::max()))
+    return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(value));
+  return static_cast<float>(value);
 }
 
 struct Decoded {

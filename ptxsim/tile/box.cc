@@ -31,8 +31,8 @@ Result<Box> Box::make(const TensorMap& map, const Coordinates& at, uint32_t shar
           "coordinate {} of dimension 0, want a multiple of 128 of 16u4_align16b", at[0]));
   }
   if (map.type == TileType::k16u4Align8b && at[0] % 2 != 0)
-    return invalid_argument(fmt::format(
-        "coordinate {} of dimension 0, want a multiple of 2 of 16u4_align8b", at[0]));
+    return invalid_argument(
+        fmt::format("coordinate {} of dimension 0, want a multiple of 2 of 16u4_align8b", at[0]));
   const Box box(map, at, shared_address);
   const uint32_t inner = box.chunks_a_row_ * kChunkBytes;
   if (map.swizzle != matrix::Swizzle::kNone && inner != matrix::swizzle_span_bytes(map.swizzle))
@@ -49,18 +49,19 @@ Chunk Box::chunk(uint32_t index) const {
   // The row's coordinates, and whether they lie in the tensor.
   uint32_t row = index / chunks_a_row_;
   bool is_within = true;
-  int64_t address = static_cast<int64_t>(map_.base);
+  uint64_t address =
+      map_.base;  // wraps where the box is far from the tensor, and is not looked at then
   for (int i = 1; i < map_.rank; ++i) {
     const int64_t coordinate = int64_t{at_[i]} + int64_t{row % counts_[i]} * map_.steps[i];
     row /= counts_[i];
     is_within &= coordinate >= 0 && coordinate < static_cast<int64_t>(map_.dims[i]);
-    address += coordinate * static_cast<int64_t>(map_.strides[i]);
+    address += static_cast<uint64_t>(coordinate) * map_.strides[i];
   }
   // Dimension 0 in bits, since two elements of 4 bits share a byte.
   const auto bits = static_cast<int64_t>(tile_type_bits(map_.type));
   const int64_t begin = (int64_t{at_[0]} * bits) / 8 + int64_t{index % chunks_a_row_} * data_bytes_;
   const int64_t end = static_cast<int64_t>(map_.dims[0]) * bits / 8;
-  chunk.global_address = static_cast<uint64_t>(address + begin);
+  chunk.global_address = address + static_cast<uint64_t>(begin);
   if (is_within) {
     const auto clamp = [&](int64_t byte) {
       return static_cast<uint32_t>(std::clamp<int64_t>(byte, 0, data_bytes_));

@@ -2,6 +2,7 @@
 #include "ptxsim/tile/box.h"
 
 #include <gtest/gtest.h>
+#include <limits>
 #include <vector>
 
 namespace octet::ptxsim::tile {
@@ -92,6 +93,21 @@ TEST(Box, BeyondTheTensorIsFilled) {
         EXPECT_EQ(shared[static_cast<size_t>(row * 64 + column)], want) << x << " " << y;
       }
     }
+  }
+}
+
+TEST(Box, FarFromTheTensorAllIsFill) {
+  TensorMapArgs args = bytes_2d(0, 64);
+  args.strides = {(uint64_t{1} << 40) - 16};
+  const TensorMap map = map_of(args);
+  constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(),
+                    kMost = std::numeric_limits<int32_t>::max();
+  for (const Coordinates at :
+       {Coordinates{kLeast, kLeast}, {kMost, kMost}, {0, kMost}, {kMost, 0}}) {
+    const auto box = Box::make(map, at, 0, Box::Direction::kLoad);
+    ASSERT_TRUE(box.ok());
+    for (uint32_t i = 0; i < box->num_chunks(); ++i)
+      EXPECT_EQ(box->chunk(i).first, box->chunk(i).last);
   }
 }
 
