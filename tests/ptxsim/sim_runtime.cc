@@ -3,6 +3,7 @@
 // they are, with no device.
 //
 //   OCTET_PTX    files of PTX, separated by ':': the kernels. The host's code registers their names, launches find them there
+//   OCTET_SIM_TABLES  a folder of a device's approximations (insn/approx.h)
 //   OCTET_SIM_ORDER  report: what the ordering checker finds is printed at the end and is no error
 //   OCTET_SIM    "late 7": time and seed, "eager 1" if it is not set; "late 7 16": and multiprocessors, 4 if they are not given
 //

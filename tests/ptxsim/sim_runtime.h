@@ -16,6 +16,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "ptxsim/insn/approx.h"
 #include "ptxsim/insn/decode.h"
 #include "ptxsim/machine/machine.h"
 #include "ptxsim/text/parse.h"
@@ -73,6 +74,9 @@ class Runtime {
     if (machine_ == nullptr) {
       machine_ = std::make_unique<machine::Machine>(settings_of_environment());
       load();
+      if (const char* tables = std::getenv("OCTET_SIM_TABLES"); tables != nullptr) {
+        if (const Status status = insn::use_approx_tables(tables); !status.ok()) fail(status);
+      }
     }
     return *machine_;
   }
