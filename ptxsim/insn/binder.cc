@@ -159,7 +159,7 @@ Result<Arg> Binder::value_of(const Operand& at, Type type, bool is_wide) {
   arg.bits = uint8_t(bits_of(type));
   if (at.kind == Operand::Kind::kNumber) {
     uint64_t bits = 0;
-    if (!literal_bits(at.number, type, &bits)) {
+    if (arg.bits > 64 || !literal_bits(at.number, type, &bits)) {
       return refuse(at, fmt::format("the literal is no value of .{}", text::type_name(type)));
     }
     arg.slot = names_.literal(arg.bits, bits);

@@ -44,6 +44,8 @@ TEST(Decode, RefusesWidthsAndKindsThatDoNotFit) {
   EXPECT_NE(refusal("add.f32 %f0, %f1, 1;").find("the literal is no value of .f32"),
             std::string::npos);
   EXPECT_EQ(refusal("add.f32 %f0, %f1, 1.5;"), "");
+  EXPECT_NE(refusal("mov.b128 %rq0, 1;").find("the literal is no value of .b128"),
+            std::string::npos);
   EXPECT_NE(refusal("add.s32 %r0, !%r1, 1;").find("'!' stands before predicates alone"),
             std::string::npos);
   EXPECT_NE(refusal("ld.global.u64 %r0, [%in];").find("want 64 or more"), std::string::npos);
