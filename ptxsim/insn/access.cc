@@ -125,7 +125,7 @@ std::string check_order(const Exec& x, const machine::Insn& insn, const Located&
   const uint32_t warp = order_warp(x), rank = at.shared_of->rank;
   switch (access) {
     case Access::kRead:
-      return order->read(warp, rank, at.offset, bytes, kind, insn.index);
+      return order->read(warp, rank, at.offset, bytes, kind);
     case Access::kWrite:
       return order->write(warp, rank, at.offset, bytes, kind, insn.index);
     case Access::kUpdate:
@@ -142,11 +142,11 @@ uint8_t* lane_bytes(Exec& x, const machine::Insn& insn, Space space, uint64_t ad
     wrong = fmt::format("address {:#x} is not a multiple of {}", address, bytes);
   }
   if (wrong.empty()) wrong = check_bytes(x.machine, at, bytes, access);
-  if (wrong.empty()) wrong = check_order(x, insn, at, bytes, access, kind);
   if (!wrong.empty()) {
-    x.fail(insn, with_lines(x.program(), wrong), lane);
+    x.fail(insn, wrong, lane);
     return nullptr;
   }
+  if (x.is_out_of_order(insn, check_order(x, insn, at, bytes, access, kind), lane)) return nullptr;
   if (access != Access::kRead) at.memory->mark(Memory::Byte::kSet, at.offset, bytes);
   if (at.allocation != nullptr) {
     auto& counts = x.machine.counts();
@@ -200,16 +200,6 @@ AsyncAccess async_access(Exec& x, const machine::Insn& insn, Proxy proxy, bool r
   return {&x.machine, &x.cta, &insn, x.warp.index, proxy, token};
 }
 
-std::string with_lines(const machine::Program& program, const std::string& what) {
-  const size_t at = what.find('#');
-  if (at == std::string::npos) return what;
-  const size_t end = what.find_first_not_of("0123456789", at + 1);
-  const size_t index = std::stoul(what.substr(at + 1, end - at - 1));
-  const std::string line =
-      fmt::format("line {} ('{}')", program.code[index].place.line, program.texts[index]);
-  return what.substr(0, at) + line + (end == std::string::npos ? "" : what.substr(end));
-}
-
 Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,
                   uint8_t* to) {
   Located at;
@@ -218,8 +208,7 @@ Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t
     const std::string wrong = by.proxy == Proxy::kAsync
                                   ? order->is_fenced(by.token, at.shared_of->rank, at.offset, bytes)
                                   : "";
-    if (!wrong.empty())
-      return async_error(*by.cta, *by.insn, with_lines(*by.cta->grid->program, wrong));
+    OCTET_RETURN_IF_ERROR(async_order(*by.machine, *by.cta, *by.insn, wrong));
     order->async_read(by.token, at.shared_of->rank, at.offset, bytes);
   }
   std::memcpy(to, at.memory->at(at.offset), bytes);
@@ -247,8 +236,7 @@ Status async_poison(const AsyncAccess& by, Space space, uint64_t address, uint64
     const uint32_t rank = at.shared_of->rank;
     const std::string wrong =
         order->may_overwrite(order->warp_of(by.cta->rank, by.warp), rank, at.offset, bytes);
-    if (!wrong.empty())
-      return async_error(*by.cta, *by.insn, with_lines(*by.cta->grid->program, wrong));
+    OCTET_RETURN_IF_ERROR(async_order(*by.machine, *by.cta, *by.insn, wrong));
     order->async_wrote(by.token, rank, at.offset, bytes);
   }
   at.memory->poison(at.offset, bytes);

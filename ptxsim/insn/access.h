@@ -59,8 +59,6 @@ inline machine::Order* order_of(const machine::Cta& cta) { return cta.cluster->o
 inline uint32_t order_warp(const machine::Exec& x) {
   return order_of(x.cta)->warp_of(x.cta.rank, x.warp.index);
 }
-// What the checker says, with the lines of the instructions that it names by #index.
-std::string with_lines(const machine::Program& program, const std::string& what);
 Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,
                   uint8_t* to);
 Status async_write(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,

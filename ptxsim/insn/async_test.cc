@@ -159,7 +159,7 @@ TEST(BulkCopy, StoresReadTheirSourceLate) {
     EXPECT_NE(error_of(fill + overwrites + ends, options).find("order: shared byte 1024"),
               std::string::npos);
     RunOptions unchecked = options;
-    unchecked.settings.checks_order = false;
+    unchecked.settings.order = machine::OrderCheck::kOff;
     if (options.settings.time == Time::kLate) {
       EXPECT_EQ(run_statements(fill + overwrites + ends, unchecked).at<uint32_t>(0), 9u);
     }

@@ -41,8 +41,8 @@ std::string check_order(const Exec& x, const Insn& insn, const Located& at, bool
   constexpr auto kKind = machine::AccessKind::kPlain;
   const std::string wrong =
       writes ? order->write(warp, rank, at.offset, machine::kMbarrierBytes, kKind, insn.index)
-             : order->read(warp, rank, at.offset, machine::kMbarrierBytes, kKind, insn.index);
-  return with_lines(x.program(), wrong);
+             : order->read(warp, rank, at.offset, machine::kMbarrierBytes, kKind);
+  return wrong;
 }
 
 // f(lane, barrier, located) for each lane, until one says what is wrong.
@@ -53,8 +53,7 @@ Outcome for_each_barrier(Exec& x, const Insn& insn, const Arg& address, F f) {
     Located at;
     Mbarrier* found = find(x, insn, address, lane, &at, true);
     if (found == nullptr) return Outcome::kFailed;
-    if (const std::string wrong = check_order(x, insn, at, false); !wrong.empty())
-      return x.fail(insn, wrong, lane);
+    if (x.is_out_of_order(insn, check_order(x, insn, at, false), lane)) return Outcome::kFailed;
     if (const std::string wrong = f(lane, *found, at); !wrong.empty())
       return x.fail(insn, wrong, lane);
   }
@@ -75,8 +74,7 @@ Outcome run_init(Exec& x, const Insn& insn) {
                     lane);
     if (at.memory->any_is(Memory::Byte::kMbarrier, at.offset, machine::kMbarrierBytes))
       return x.fail(insn, "overlaps an mbarrier", lane);
-    if (const std::string wrong = check_order(x, insn, at, true); !wrong.empty())
-      return x.fail(insn, wrong, lane);
+    if (x.is_out_of_order(insn, check_order(x, insn, at, true), lane)) return Outcome::kFailed;
     at.shared_of->mbarriers.init(uint32_t(at.offset), count);
     if (machine::Order* order = order_of(x.cta); order != nullptr)
       at.shared_of->mbarriers.find(uint32_t(at.offset))->component = order->new_component();

@@ -40,6 +40,7 @@ class TensorTest {
   void made(Make make) { buffers_.push_back({{}, true, make}); }
 
   Status run(machine::Settings settings) {
+    settings.refuses_unset_shared_reads = true;
     OCTET_ASSIGN_OR_RETURN(const text::Module module, text::parse(source_));
     OCTET_ASSIGN_OR_RETURN(const machine::Program program, decode(module, "k"));
     machine::Machine machine(settings);

@@ -30,6 +30,42 @@ Status async_error(const Cta& cta, const Insn& insn, std::string_view what) {
                                           fmt::format("block {}, performed later", cta.number))};
 }
 
+namespace {
+
+// What the checker says, with the lines of the instructions that it names by #index.
+std::string with_lines(const Program& program, const std::string& what) {
+  const size_t at = what.find('#');
+  if (at == std::string::npos) return what;
+  const size_t end = what.find_first_not_of("0123456789", at + 1);
+  const size_t index = std::stoul(what.substr(at + 1, end - at - 1));
+  const std::string line =
+      fmt::format("line {} ('{}')", program.code[index].place.line, program.texts[index]);
+  return what.substr(0, at) + line + (end == std::string::npos ? "" : what.substr(end));
+}
+
+bool is_kept(Machine& machine, const Program& program, const Insn& insn, const std::string& what) {
+  if (machine.settings().order != OrderCheck::kReport) return false;
+  machine.report(
+      fmt::format("line {}: '{}': {}", insn.place.line, program.texts[insn.index], what));
+  return true;
+}
+
+}  // namespace
+
+bool Exec::is_out_of_order(const Insn& insn, const std::string& what, int lane) {
+  if (what.empty()) return false;
+  const std::string said = with_lines(program(), what);
+  if (is_kept(machine, program(), insn, said)) return false;
+  fail(insn, said, lane);
+  return true;
+}
+
+Status async_order(Machine& machine, const Cta& cta, const Insn& insn, const std::string& what) {
+  if (what.empty()) return {};
+  const std::string said = with_lines(*cta.grid->program, what);
+  return is_kept(machine, *cta.grid->program, insn, said) ? Status{} : async_error(cta, insn, said);
+}
+
 Outcome Exec::post(const Insn& insn, int channel, std::function<Status()> perform,
                    std::vector<uint64_t> after, uint64_t* id) {
   if (id != nullptr) *id = 0;

@@ -60,6 +60,9 @@ struct Exec {
   // "line 12, column 3: 'st.shared.u32 [%r1], %r2;': WHAT (block 3, warp 2, lane 5)".
   Outcome fail(const Insn& insn, std::string_view what, int lane = -1);
 
+  // What the ordering checker says of this instruction: true where the run ends with it. Nothing said: false.
+  bool is_out_of_order(const Insn& insn, const std::string& what, int lane = -1);
+
   // Posts an operation of this warp's (async.h); performs it now where time is eager.
   // `after`: ids of this block's operations that must be performed before it. `id`: its own, 0 if it is performed.
   Outcome post(const Insn& insn, int channel, std::function<Status()> perform,
@@ -68,5 +71,7 @@ struct Exec {
 
 // A status about an asynchronous operation, as Exec::fail's.
 Status async_error(const Cta& cta, const Insn& insn, std::string_view what);
+// The same of what the ordering checker says, as Exec::is_out_of_order.
+Status async_order(Machine& machine, const Cta& cta, const Insn& insn, const std::string& what);
 
 }  // namespace octet::ptxsim::machine

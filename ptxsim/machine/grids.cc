@@ -124,7 +124,7 @@ void Schedule::start_cluster(Grid& grid, uint64_t number) {
     cluster->live_warps += cluster->ctas.back()->live_warps;
     ++num_resident_;
   }
-  if (machine_.settings().checks_order) {
+  if (machine_.settings().order != OrderCheck::kOff) {
     const Cta& first = *cluster->ctas[0];
     cluster->order =
         std::make_unique<Order>(uint32_t(cluster->ctas.size()), uint32_t(first.warps.size()),

@@ -31,6 +31,9 @@ enum class Arithmetic {
   kTruncated,  // the published model of the hardware: aligned to the largest, cut, rounded towards zero
 };
 
+// What the ordering checker (order.h) finds: nothing is asked, it is kept in Machine::reports, it ends the run.
+enum class OrderCheck { kOff, kReport, kError };
+
 struct Settings {
   Time time = Time::kEager;
   uint64_t seed = 1;
@@ -40,8 +43,8 @@ struct Settings {
   // branch that says whether they are needed: an error there is for kernels that it has not done this to.
   bool refuses_unset_reads = true;
   bool refuses_unset_shared_reads = false;
-  bool checks_order = true;  // races and missing fences in shared memory are errors (order.h)
-  uint32_t num_sms = 132;    // %nsmid
+  OrderCheck order = OrderCheck::kError;
+  uint32_t num_sms = 132;  // %nsmid
   Arithmetic arithmetic = Arithmetic::kExact;
   // tcgen05.cp behind an mma that reads its target, or behind another cp to it, is no race: others' kernels rely on it (tensor_memory.h).
   bool copies_follow_products = false;
@@ -76,6 +79,9 @@ class Machine {
   const Counts& counts() const { return counts_; }
   Counts& counts() { return counts_; }
   Random& random() { return random_; }
+  // What the checker has found, and how often: kReport.
+  const std::map<std::string, uint64_t>& reports() const { return reports_; }
+  void report(std::string what) { ++reports_[std::move(what)]; }
   uint64_t now() const { return counts_.instructions; }
   void set_trace(Trace trace) { trace_ = std::move(trace); }
 
@@ -89,6 +95,7 @@ class Machine {
   Random random_;
   GlobalMemory memory_;
   Counts counts_;
+  std::map<std::string, uint64_t> reports_;
   Trace trace_;
 };
 

@@ -10,16 +10,17 @@ namespace {
 constexpr uint64_t kWord = 4;
 constexpr uint32_t kNoWarp = ~uint32_t{0} - 1;
 
-// f(index of a word, which of its bytes), until it says what is wrong.
+// f(index of a word, which of its bytes) for all of them; the first that is wrong.
 template <class F>
 std::string over_words(uint64_t offset, uint64_t bytes, F f) {
+  std::string first;
   for (uint64_t at = offset; at < offset + bytes;) {
     const uint64_t end = std::min(at / kWord * kWord + kWord, offset + bytes);
     const auto mask = uint8_t(((1u << (end - at)) - 1) << (at % kWord));
-    if (std::string wrong = f(at / kWord, mask); !wrong.empty()) return wrong;
+    if (std::string wrong = f(at / kWord, mask); first.empty()) first = std::move(wrong);
     at = end;
   }
-  return "";
+  return first;
 }
 
 }  // namespace
@@ -89,17 +90,14 @@ std::string Order::unknown_read(uint32_t warp, uint32_t rank, uint64_t index) {
 }
 
 std::string Order::read(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes,
-                        AccessKind kind, uint32_t) {
+                        AccessKind kind) {
   const uint32_t now = epoch(warp);
   return over_words(offset, bytes, [&](uint64_t index, uint8_t mask) -> std::string {
     if (kind == AccessKind::kStrong)
       of(warp).join(strong_[strong_of_[rank * words_per_cta_ + index]]);
-    if (const std::string wrong =
-            unknown_write(warp, of(warp).known, word(rank, index), mask, kind);
-        !wrong.empty())
-      return about(index, wrong);
+    const std::string wrong = unknown_write(warp, of(warp).known, word(rank, index), mask, kind);
     if (kind == AccessKind::kPlain) reader(rank, index, warp) = now;
-    return "";
+    return wrong.empty() ? "" : about(index, wrong);
   });
 }
 
@@ -109,25 +107,28 @@ std::string Order::write(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t
     Word& w = word(rank, index);
     std::string wrong = unknown_write(warp, of(warp).known, w, mask, kind);
     if (wrong.empty()) wrong = unknown_read(warp, rank, index);
-    if (!wrong.empty()) return about(index, wrong);
-    if (kind == AccessKind::kStrong) {
-      uint32_t& strong = strong_of_[rank * words_per_cta_ + index];
-      if (strong == 0) {
-        strong = uint32_t(strong_.size());
-        strong_.emplace_back();
-      }
-      strong_[strong].join(release(warp));
-    }
     const bool joins = w.writer == warp + 1 && w.epoch == epoch(warp);
     w = {warp + 1, epoch(warp), insn, 0, 0, uint8_t(joins ? w.bytes | mask : mask), kind};
-    return "";
+    if (kind == AccessKind::kStrong) give_by_word(warp, rank, index);
+    return wrong.empty() ? "" : about(index, wrong);
   });
+}
+
+// A strong write gives what its warp knows to the strong reads of the word.
+void Order::give_by_word(uint32_t warp, uint32_t rank, uint64_t index) {
+  uint32_t& strong = strong_of_[rank * words_per_cta_ + index];
+  if (strong == 0) {
+    strong = uint32_t(strong_.size());
+    strong_.emplace_back();
+  }
+  strong_[strong].join(release(warp));
 }
 
 std::string Order::update(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes,
                           uint32_t insn) {
-  const std::string wrong = read(warp, rank, offset, bytes, AccessKind::kStrong, insn);
-  return wrong.empty() ? write(warp, rank, offset, bytes, AccessKind::kStrong, insn) : wrong;
+  std::string wrong = read(warp, rank, offset, bytes, AccessKind::kStrong);
+  std::string wrong_write = write(warp, rank, offset, bytes, AccessKind::kStrong, insn);
+  return wrong.empty() ? wrong_write : wrong;
 }
 
 std::string Order::may_overwrite(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes) {

@@ -66,8 +66,7 @@ class Order {
   Knowledge& of(uint32_t warp) { return warps_known_[warp]; }
 
   // Each returns what is wrong, or nothing. [offset, offset + bytes) of the shared memory of this rank.
-  std::string read(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes, AccessKind kind,
-                   uint32_t insn);
+  std::string read(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes, AccessKind kind);
   std::string write(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes, AccessKind kind,
                     uint32_t insn);
   std::string update(uint32_t warp, uint32_t rank, uint64_t offset, uint64_t bytes, uint32_t insn);
@@ -120,6 +119,7 @@ class Order {
     std::vector<uint32_t> committed;
   };
   Groups& groups_of(uint32_t warp, GroupKind kind);
+  void give_by_word(uint32_t warp, uint32_t rank, uint64_t index);
   bool knows(const Clock& known, uint32_t token) const;
   std::string unknown_write(uint32_t warp, const Clock& known, const Word& word, uint8_t bytes,
                             AccessKind kind) const;

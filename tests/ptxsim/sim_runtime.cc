@@ -3,6 +3,7 @@
 // they are, with no device.
 //
 //   OCTET_PTX    files of PTX, separated by ':': the kernels. The host's code registers their names, launches find them there
+//   OCTET_SIM_ORDER  report: what the ordering checker finds is printed at the end and is no error
 //   OCTET_SIM    "late 7": time and seed, "eager 1" if it is not set; "late 7 16": and multiprocessors, 4 if they are not given
 //
 // One stream: launches are kept until somebody waits or copies, and then run one after the other or, where they say they may begin
@@ -54,6 +55,7 @@ machine::Settings settings_of_environment() {
   settings.time = time == "late"     ? machine::Time::kLate
                   : time == "random" ? machine::Time::kRandom
                                      : machine::Time::kEager;
+  if (std::getenv("OCTET_SIM_ORDER") != nullptr) settings.order = machine::OrderCheck::kReport;
   return settings;
 }
 
@@ -64,6 +66,12 @@ class Runtime {
     return one;
   }
 
+  ~Runtime() {
+    if (machine_ == nullptr) return;
+    for (const auto& [what, count] : machine_->reports())
+      std::fprintf(stderr, "simulator: %llu x %s\n", static_cast<unsigned long long>(count),
+                   what.c_str());
+  }
   void name(const void* host, const char* device) { names_[host] = device; }
   cudaError_t error() const { return error_; }
   uint32_t num_sms() { return machine().settings().num_sms; }
@@ -83,12 +91,12 @@ class Runtime {
     const auto program = find(names_[host]);
     if (!program.ok()) return fail(program.status());
     machine::Launch launch{*program,
-                      grid,
-                      block,
-                      cluster,
-                      uint32_t(shared_bytes),
-                      std::vector<uint8_t>((*program)->parameter_bytes),
-                      may_begin_early};
+                           grid,
+                           block,
+                           cluster,
+                           uint32_t(shared_bytes),
+                           std::vector<uint8_t>((*program)->parameter_bytes),
+                           may_begin_early};
     for (size_t i = 0; i < (*program)->parameters.size(); ++i) {
       const machine::Parameter& p = (*program)->parameters[i];
       std::memcpy(launch.parameters.data() + p.offset, args[i], p.bytes);
