@@ -171,6 +171,9 @@ TEST(Tcgen05Mma, BlockScaledProductBroken) {
   };
   EXPECT_EQ(outcome("mov.u32 %r10, 0;", "mov.u32 %r10, 0;"), "right");
   EXPECT_TRUE(contains(outcome("fence.proxy.async.shared::cta;", ""), "no fence.proxy.async"));
+  EXPECT_TRUE(contains(outcome("fence.proxy.async.shared::cta;", "fence.proxy.async.global;"),
+                       "no fence.proxy.async"));
+  EXPECT_EQ(outcome("fence.proxy.async.shared::cta;", "fence.proxy.async;"), "right");
   EXPECT_TRUE(
       contains(outcome("ISSUED:\n", "st.shared.u32 [%r7], %r10;\nISSUED:\n"), "order: shared byte"))
       << "an operand that a product under way reads";
