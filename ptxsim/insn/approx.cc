@@ -96,7 +96,8 @@ uint32_t tanh_approx(uint32_t a) { return rounded(std::tanh(double(f32(a)))); }
 
 uint32_t div_approx(uint32_t a, uint32_t c) {
   const float divisor = f32(c), magnitude = std::fabs(divisor);
-  if (magnitude >= 0x1p-60f && magnitude <= 0x1p60f) return bits32(f32(a) * f32(rcp_approx(c)));
+  if (magnitude >= 0x1p-126f && magnitude <= 0x1p126f)
+    return bits32(f32(a) * f32(flush(rcp_approx(c))));
   return bits32(f32(a) / divisor);
 }
 

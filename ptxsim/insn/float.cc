@@ -185,7 +185,7 @@ Status bind_float_neg(Binder& b) {
       [](uint64_t a) { return a ^ 0x8000000000000000; });
 }
 
-// .full and .approx are a * rcp.approx(b) for divisors within 2^+-60, as measured; beyond, the rounded quotient.
+// .full and .approx are a * rcp.approx.ftz(b) for divisors within 2^+-126, as measured (within 2^+-60 in bulk); beyond, the rounded quotient.
 Status bind_float_div(Binder& b) {
   if (b.take("rn")) {
     const bool ftz = b.take("ftz");

@@ -241,8 +241,12 @@ Status issue(Exec& x, const Insn& insn) {
 
 Outcome run_mma_async(Exec& x, const Insn& insn) { return gather_warpgroup(x, insn, issue); }
 
+// What the registers of all products hold now: the others are of no fence's concern, and are most of them.
 Outcome run_fence(Exec& x, const Insn&) {
-  tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].fenced_registers = x.warp.registers;
+  auto& kept = tensor_unit(x).warps[static_cast<size_t>(x.warp.index)].fenced_registers;
+  kept.resize(x.warp.registers.size());
+  for (const machine::Slot slot : x.program().fenced)
+    std::copy_n(x.warp.registers.data() + slot, machine::kLanes, kept.data() + slot);
   return Outcome::kNext;
 }
 Outcome run_commit(Exec& x, const Insn&) {
@@ -305,6 +309,18 @@ Status take_immediates(Binder& b, size_t first, int k, int* flags) {
   return {};
 }
 
+// d and, where it is one, a of registers.
+void fence_about(machine::Program& program, const Insn& insn) {
+  for (int i = 0; i < insn.num_args; ++i) {
+    const Arg& arg = insn.args[static_cast<size_t>(i)];
+    for (uint32_t k = 0; k < arg.count; ++k) {
+      const machine::Slot slot = program.lists[arg.list + k];
+      const auto found = std::find(program.fenced.begin(), program.fenced.end(), slot);
+      if (slot != machine::kNoSlot && found == program.fenced.end()) program.fenced.push_back(slot);
+    }
+  }
+}
+
 }  // namespace
 
 Status bind_wgmma_mma_async(Binder& b) {
@@ -323,6 +339,7 @@ Status bind_wgmma_mma_async(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.result_vector(0, Type::kF32, static_cast<size_t>(n / 2)));
   OCTET_RETURN_IF_ERROR(flags & kARegisters ? b.source_vector(1, Type::kB32, 4)
                                             : b.source(1, Type::kB64));
+  fence_about(b.program(), b.insn());
   OCTET_RETURN_IF_ERROR(b.source(2, Type::kB64));
   OCTET_RETURN_IF_ERROR(b.predicate_source(3));
   OCTET_RETURN_IF_ERROR(take_immediates(b, 4, k, &flags));

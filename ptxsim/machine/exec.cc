@@ -43,10 +43,19 @@ std::string with_lines(const Program& program, const std::string& what) {
   return what.substr(0, at) + line + (end == std::string::npos ? "" : what.substr(end));
 }
 
+// Reports are told apart by what is said, not by the byte that it is said of: there would be one for each.
+std::string without_byte(const std::string& what) {
+  constexpr std::string_view kByte = "shared byte ";
+  const size_t at = what.find(kByte);
+  if (at == std::string::npos) return what;
+  const size_t end = what.find_first_not_of("0123456789", at + kByte.size());
+  return what.substr(0, at) + "shared memory" + (end == std::string::npos ? "" : what.substr(end));
+}
+
 bool is_kept(Machine& machine, const Program& program, const Insn& insn, const std::string& what) {
   if (machine.settings().order != OrderCheck::kReport) return false;
-  machine.report(
-      fmt::format("line {}: '{}': {}", insn.place.line, program.texts[insn.index], what));
+  machine.report(fmt::format("line {}: '{}': {}", insn.place.line, program.texts[insn.index],
+                             without_byte(what)));
   return true;
 }
 

@@ -95,6 +95,7 @@ struct Program {
   std::vector<Insn> code;
   std::vector<std::string> texts;  // of code, as print writes them: for errors and traces
   std::vector<Slot> lists;
+  std::vector<Slot> fenced;  // slots that wgmma.fence is about: those of all its products
   std::vector<Preset> presets;
   uint32_t num_words = 0;  // of a warp's register file
   std::vector<Parameter> parameters;
