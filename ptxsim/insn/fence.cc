@@ -16,6 +16,7 @@ Outcome run_proxy_fence(Exec& x, const Insn&) {
 }
 
 Status bind_proxy_fence(Binder& b) {
+  bool is_shared = true;  // of shared memory, too
   OCTET_ASSIGN_OR_RETURN(
       const int kind, b.expect_one_of({"async", "alias", "tensormap::generic", "async::generic"}));
   if (kind == 2) {
@@ -28,10 +29,10 @@ Status bind_proxy_fence(Binder& b) {
     take_scope(b);
     OCTET_RETURN_IF_ERROR(b.done(0));
   } else {
-    take_space(b);
+    is_shared = take_space(b) != Space::kGlobal;
     OCTET_RETURN_IF_ERROR(b.done(0));
   }
-  b.insn().run = kind == 0 || kind == 3 ? run_proxy_fence : run_nothing;
+  b.insn().run = is_shared && (kind == 0 || kind == 3) ? run_proxy_fence : run_nothing;
   return {};
 }
 

@@ -49,12 +49,20 @@ void read_h(const cuda::PairLayer& layer, const cuda::PairInput& in,
   }
 }
 
+// What the ordering checker finds in this kernel, and no value comes of: scheduler and loader (warps 16 and 17) warm up with each other's
+// copies (experts_schedule.cuh, experts_load.cuh), and lanes of columns behind the rows read scales that belong to nobody (stage.cuh).
+void expect_known_races(const ptxsim::machine::Machine& machine) {
+  for (const auto& [what, count] : machine.reports()) {
+    const bool is_known = what.find("by warp 16 ") != std::string::npos ||
+                          what.find("by warp 17,") != std::string::npos ||
+                          what.find("'ld.shared.v2.f32 ") != std::string::npos;
+    EXPECT_TRUE(is_known) << what << ", " << count << " times";
+  }
+}
+
 PairResult run(const cuda::PairLayer& layer, const cuda::PairInput& in, int ctas,
                ptxsim::machine::Settings settings) {
-  // Scheduler and loader warm up with what nobody has written yet, or what the other one is writing, and do nothing with it
-  // (experts_schedule.cuh, experts_load.cuh): reads without a value and races that no check can tell from others.
-  settings.refuses_unset_reads = false;
-  settings.checks_order = false;
+  settings.order = ptxsim::machine::OrderCheck::kReport;  // expect_known_races
   settings.most_instructions = 100'000'000;
   const cuda::PairShape& shape = layer.shape;
   const int64_t slots = in.tokens * in.top_k,
@@ -108,6 +116,7 @@ PairResult run(const cuda::PairLayer& layer, const cuda::PairInput& in, int ctas
   PairResult r;
   if (!ran.ok()) return r;
   r.counts = device.machine().counts();
+  expect_known_races(device.machine());
   r.rows = device.back(a.rows, slots * shape.hidden);
   r.slot_row = device.back(a.slot_row, slots);
   r.y = device.back(all.y, in.tokens * shape.hidden);

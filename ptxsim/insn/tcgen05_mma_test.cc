@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// tcgen05.mma with block scales and of bf16, its operands, its commit.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "ptxsim/insn/tensor_test.h"
+#include "ptxsim/insn/tcgen05_test.h"
 #include "ptxsim/matrix/format.h"
 #include "ptxsim/matrix/scale_layout.h"
 #include "ptxsim/tile/tensor_map.h"
@@ -12,138 +13,6 @@ namespace octet::ptxsim::insn {
 namespace {
 
 using matrix::Format;
-
-// Four warps: warp 0 allocates 32 columns, each warp does BODY with %taddr = its quarter's address, warp 0 frees them.
-std::string with_tensor_memory(const std::string& body) {
-  return R"(
-  .reg .pred %p<9>; .reg .b32 %r<40>; .reg .b64 %rd<20>; .reg .f32 %f<20>;
-  .reg .b32 %taddr, %me, %warp, %slot; .reg .pred %first;
-  .shared .align 4 .b32 slot; .shared .align 8 .b64 bar;
-  mov.u32 %me, %tid.x;
-  shr.u32 %warp, %me, 5;
-  setp.eq.u32 %first, %warp, 0;
-  mov.u32 %slot, slot;
-  @!%first bra ALLOCATED;
-  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%slot], 32;
-  tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;
-ALLOCATED:
-  setp.eq.u32 %p1, %me, 0;
-  mov.u32 %r1, bar;
-  @%p1 mbarrier.init.shared::cta.b64 [%r1], 1;
-  @%p1 fence.mbarrier_init.release.cluster;
-  tcgen05.fence::before_thread_sync;
-  bar.sync 0;
-  tcgen05.fence::after_thread_sync;
-  ld.shared.u32 %taddr, [%slot];
-  shl.b32 %r2, %warp, 21;
-  add.u32 %r2, %r2, %taddr;
-)" + body +
-         R"(
-  tcgen05.fence::before_thread_sync;
-  bar.sync 0;
-  @!%first bra FREED;
-  tcgen05.dealloc.cta_group::1.sync.aligned.b32 %taddr, 32;
-FREED:
-)";
-}
-
-// Thread t stores 100 t + i to column i; what a load of another shape gives follows from the shape's own text.
-const char kStore[] = R"(
-  mul.lo.u32 %r3, %me, 100;
-  add.u32 %r4, %r3, 1; add.u32 %r5, %r3, 2; add.u32 %r6, %r3, 3;
-  add.u32 %r7, %r3, 4; add.u32 %r8, %r3, 5; add.u32 %r9, %r3, 6; add.u32 %r10, %r3, 7;
-  tcgen05.st.sync.aligned.32x32b.x8.b32 [%r2], {%r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10};
-  tcgen05.wait::st.sync.aligned;
-)";
-const char kLoad[] = R"(
-  tcgen05.ld.sync.aligned.SHAPE.b32 {%r11, %r12, %r13, %r14}, [%r2+LANE];
-  tcgen05.wait::ld.sync.aligned;
-  ld.param.u64 %rd1, [p0];
-  mul.wide.u32 %rd2, %me, 16;
-  add.u64 %rd1, %rd1, %rd2;
-  st.global.v4.u32 [%rd1], {%r11, %r12, %r13, %r14};
-)";
-
-TensorTest store_and_load(const std::string& shape, bool is_upper) {
-  TensorTest test("sm_100a", 128, 16, 1, with_tensor_memory(std::string(kStore) + kLoad));
-  test.output(128 * 16);
-  return test.with("SHAPE", shape).with("LANE", is_upper ? "1048576" : "0");
-}
-
-TEST(Tcgen05, StoreAndLoadInEveryShape) {
-  struct Case {
-    const char* shape;
-    bool is_upper;
-    uint32_t (*want)(uint32_t lane, uint32_t i);  // 100 * row + column
-  };
-  const Case cases[] = {
-      {"32x32b.x4", false, [](uint32_t l, uint32_t i) { return 100 * l + i; }},
-      {"16x64b.x4", false,
-       [](uint32_t l, uint32_t i) { return 100 * (l / 4 + 8 * (l % 2)) + 2 * i + l / 2 % 2; }},
-      {"16x128b.x2", true,
-       [](uint32_t l, uint32_t i) {
-         return 100 * (16 + l / 4 + 8 * (i % 2)) + 4 * (i / 2) + l % 4;
-       }},
-      {"16x256b.x1", false,
-       [](uint32_t l, uint32_t i) { return 100 * (l / 4 + 8 * (i / 2)) + 2 * (l % 4) + i % 2; }},
-      {"16x256b.x1", true, [](uint32_t l, uint32_t i) {
-         return 100 * (16 + l / 4 + 8 * (i / 2)) + 2 * (l % 4) + i % 2;
-       }}};
-  for (const Case& c : cases) {
-    for (const auto time : kTimes) {
-      TensorTest test = store_and_load(c.shape, c.is_upper);
-      const Status status = test.run(time, 7);
-      ASSERT_TRUE(status.ok()) << c.shape << ": " << status.why;
-      const auto got = test.values<uint32_t>(0);
-      for (uint32_t t = 0; t < 128; ++t) {
-        for (uint32_t i = 0; i < 4; ++i)
-          EXPECT_EQ(got[t * 4 + i], 3200 * (t / 32) + c.want(t % 32, i)) << c.shape << " " << t;
-      }
-    }
-  }
-}
-
-std::string late_error(const TensorTest& test) {
-  TensorTest copy = test;
-  return copy.run(machine::Time::kLate, 3).why;
-}
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-TEST(Tcgen05, RulesOfLoadsAndStores) {
-  const TensorTest right = store_and_load("32x32b.x4", false);
-  EXPECT_EQ(late_error(right), "");
-  EXPECT_TRUE(contains(late_error(right.with("tcgen05.wait::st.sync.aligned;", "")),
-                       "tcgen05.ld reads tensor memory that tcgen05.st"))
-      << late_error(right.with("tcgen05.wait::st.sync.aligned;", ""));
-  EXPECT_TRUE(contains(late_error(right.with("tcgen05.wait::ld.sync.aligned;", "")),
-                       "no tcgen05.wait::ld has waited for"))
-      << late_error(right.with("tcgen05.wait::ld.sync.aligned;", ""));
-  EXPECT_TRUE(contains(
-      late_error(right.with("bar.sync 0;\n  tcgen05.fence::after_thread_sync;", "bar.sync 0;")),
-      "no tcgen05.fence::after_thread_sync since the last wait"));
-  EXPECT_TRUE(
-      contains(late_error(right.with("[%r2+0]", "[%taddr]")), "lane 0 of tensor memory, warp "))
-      << late_error(right.with("[%r2+0]", "[%taddr]"));
-  EXPECT_TRUE(contains(late_error(right.with("[%r2+0]", "[%r2+32]")), "is not allocated"));
-  EXPECT_TRUE(contains(late_error(right.with("[%r2+0]", "[%r2+8]")), "has no value"));
-  EXPECT_TRUE(contains(
-      late_error(right.with("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %taddr, 32;", "")),
-      "32 columns of tensor memory are not deallocated"));
-  EXPECT_TRUE(
-      contains(late_error(right.with("[%slot], 32", "[%slot], 48")), "want a power of two"));
-  EXPECT_TRUE(contains(late_error(right.with("cta_group::1", "cta_group::2")), "not modelled"));
-}
-
-// Without fence::before_thread_sync the barrier signals nothing about tensor memory (R2).
-TEST(Tcgen05, ABarrierNeedsTheFenceBefore) {
-  const TensorTest right = store_and_load("32x32b.x4", false);
-  const std::string tail =
-      "tcgen05.fence::before_thread_sync;\n  bar.sync 0;\n  @!%first bra FREED;";
-  EXPECT_TRUE(contains(late_error(right.with(tail, "bar.sync 0;\n  @!%first bra FREED;")),
-                       "no tcgen05.fence::before_thread_sync"));
-}
 
 // a [128, 128] e2m1 and b [8, 128] e4m3 by tensor copies, their scales' atoms by ordinary ones, four products of 32.
 const char kBlockScaled[] = R"(
@@ -268,7 +137,7 @@ TensorTest block_scaled(const BlockScaled& problem) {
   return test;
 }
 
-TEST(Tcgen05, BlockScaledProduct) {
+TEST(Tcgen05Mma, BlockScaledProduct) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const BlockScaled problem(seed);
     for (const auto time : kTimes) {
@@ -287,7 +156,7 @@ TEST(Tcgen05, BlockScaledProduct) {
 }
 
 // Each change is an error, or another result.
-TEST(Tcgen05, BlockScaledProductBroken) {
+TEST(Tcgen05Mma, BlockScaledProductBroken) {
   const BlockScaled problem(1);
   const TensorTest right = block_scaled(problem);
   const auto outcome = [&](const std::string& find, const std::string& replace) {
@@ -302,6 +171,9 @@ TEST(Tcgen05, BlockScaledProductBroken) {
   };
   EXPECT_EQ(outcome("mov.u32 %r10, 0;", "mov.u32 %r10, 0;"), "right");
   EXPECT_TRUE(contains(outcome("fence.proxy.async.shared::cta;", ""), "no fence.proxy.async"));
+  EXPECT_TRUE(contains(outcome("fence.proxy.async.shared::cta;", "fence.proxy.async.global;"),
+                       "no fence.proxy.async"));
+  EXPECT_EQ(outcome("fence.proxy.async.shared::cta;", "fence.proxy.async;"), "right");
   EXPECT_TRUE(
       contains(outcome("ISSUED:\n", "st.shared.u32 [%r7], %r10;\nISSUED:\n"), "order: shared byte"))
       << "an operand that a product under way reads";
@@ -387,7 +259,7 @@ DONE:
   st.global.v4.u32 [%rd10+16], {%r25, %r26, %r27, %r28};
 )";
 
-TEST(Tcgen05, AFromTensorMemoryTwiceAdded) {
+TEST(Tcgen05Mma, AFromTensorMemoryTwiceAdded) {
   // b as a K-major matrix without swizzle: column n's k in chunks of 8, 16 bytes a column, the next 8 k 128 bytes on.
   std::vector<uint16_t> b(128);
   for (size_t n = 0; n < 8; ++n) b[n * 8 + n] = 0x3F80;
@@ -403,6 +275,116 @@ TEST(Tcgen05, AFromTensorMemoryTwiceAdded) {
         float want = static_cast<float>(n + 1);
         if (row == 37 && n < 2) want = n == 0 ? -1.0F : 1.0F;
         EXPECT_EQ(got[row * 8 + n], 2 * want) << row << " " << n;
+      }
+    }
+  }
+}
+
+// a [128, 16] and b [16, 16] bf16 in shared memory as p0 has them; d [thread][16] to p1.
+const char kFromShared[] = R"(
+  ld.param.u64 %rd1, [p0];
+  mov.u32 %r3, 0; mov.u32 %r8, s;
+COPY:
+  shl.b32 %r4, %r3, 9; shl.b32 %r5, %me, 2; add.u32 %r4, %r4, %r5;
+  cvt.u64.u32 %rd2, %r4; add.u64 %rd2, %rd1, %rd2;
+  ld.global.u32 %r6, [%rd2];
+  add.u32 %r7, %r8, %r4;
+  st.shared.u32 [%r7], %r6;
+  add.u32 %r3, %r3, 1;
+  setp.lt.u32 %p2, %r3, 48;
+  @%p2 bra COPY;
+  fence.proxy.async.shared::cta;
+  tcgen05.fence::before_thread_sync;
+  bar.sync 0;
+  tcgen05.fence::after_thread_sync;
+  mov.u32 %r9, bar;
+  @!%p1 bra ISSUED;
+  shr.u32 %r10, %r8, 4; cvt.u64.u32 %rd6, %r10;
+  add.u64 %rd7, %rd6, 1024;
+  or.b64 %rd6, %rd6, DESC; or.b64 %rd7, %rd7, DESC;
+  mov.u32 %r11, IDESC;
+  tcgen05.mma.cta_group::1.kind::f16 [%taddr], %rd6, %rd7, %r11, 0;
+  tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r9];
+ISSUED:
+  bar.warp.sync -1;
+DONE:
+  mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r9], 0;
+  @!%p2 bra DONE;
+  tcgen05.fence::after_thread_sync;
+  tcgen05.ld.sync.aligned.32x32b.x16.b32 {%r21, %r22, %r23, %r24, %r25, %r26, %r27, %r28, %r29, %r30, %r31, %r32, %r33, %r34, %r35, %r36}, [%r2];
+  tcgen05.wait::ld.sync.aligned;
+  ld.param.u64 %rd10, [p1];
+  mul.wide.u32 %rd11, %me, 64;
+  add.u64 %rd10, %rd10, %rd11;
+  st.global.v4.u32 [%rd10], {%r21, %r22, %r23, %r24}; st.global.v4.u32 [%rd10+16], {%r25, %r26, %r27, %r28};
+  st.global.v4.u32 [%rd10+32], {%r29, %r30, %r31, %r32}; st.global.v4.u32 [%rd10+48], {%r33, %r34, %r35, %r36};
+)";
+
+// How a matrix of 16-bit elements lies, before the swizzle: from the ISA's canonical layouts (9.7.16.3.3), T = 8.
+struct Lying {
+  const char* name;
+  uint64_t leading, stride, code;
+  bool is_transposed;
+  uint32_t (*element)(uint32_t row, uint32_t k);
+  uint32_t mask,
+      shift;  // bits of the address that the swizzle changes, and how far above stand those it changes them by
+};
+
+TEST(Tcgen05Mma, EverySwizzleInBothMajors) {
+  using U = uint32_t;
+  const Lying cases[] = {
+      {"K none", 4096, 128, 0, false,
+       [](U row, U k) { return row % 8 * 16 + row / 8 * 128 + k % 8 * 2 + k / 8 * 4096; }, 0, 0},
+      {"K 32", 16, 256, 6, false, [](U row, U k) { return row % 8 * 32 + row / 8 * 256 + k * 2; },
+       0x10, 3},
+      {"K 64", 16, 512, 4, false, [](U row, U k) { return row % 8 * 64 + row / 8 * 512 + k * 2; },
+       0x30, 3},
+      {"K 128", 16, 1024, 2, false,
+       [](U row, U k) { return row % 8 * 128 + row / 8 * 1024 + k * 2; }, 0x70, 3},
+      {"K 128, atoms of 32", 16, 1024, 1, false,
+       [](U row, U k) { return row % 8 * 128 + row / 8 * 1024 + k * 2; }, 0x60, 2},
+      {"MN none", 2048, 128, 0, true,
+       [](U row, U k) { return row % 8 * 2 + row / 8 * 128 + k % 8 * 16 + k / 8 * 2048; }, 0, 0},
+      {"MN 32", 512, 256, 6, true,
+       [](U row, U k) { return row % 16 * 2 + row / 16 * 512 + k % 8 * 32 + k / 8 * 256; }, 0x10,
+       3},
+      {"MN 64", 1024, 512, 4, true,
+       [](U row, U k) { return row % 32 * 2 + row / 32 * 1024 + k % 8 * 64 + k / 8 * 512; }, 0x30,
+       3},
+      {"MN 128", 2048, 1024, 2, true,
+       [](U row, U k) { return row % 64 * 2 + row / 64 * 2048 + k % 8 * 128 + k / 8 * 1024; }, 0x70,
+       3}};
+  constexpr U kBAt = 16384;
+  const auto a_value = [](U row, U k) { return static_cast<int>(row % 7 + k) - 5; };
+  const auto b_value = [](U n, U k) { return static_cast<int>(n * 3 + k * 5) % 9 - 4; };
+  for (const Lying& c : cases) {
+    std::vector<uint16_t> shared(12288);
+    const auto put = [&](U at, int value) {
+      U bits;
+      const auto f = static_cast<float>(value);
+      std::memcpy(&bits, &f, 4);
+      shared[(at ^ (at >> c.shift & c.mask)) / 2] = static_cast<uint16_t>(bits >> 16);
+    };
+    for (U k = 0; k < 16; ++k) {
+      for (U row = 0; row < 128; ++row) put(c.element(row, k), a_value(row, k));
+      for (U n = 0; n < 16; ++n) put(kBAt + c.element(n, k), b_value(n, k));
+    }
+    const uint64_t descriptor =
+        c.leading >> 4 << 16 | c.stride >> 4 << 32 | uint64_t{1} << 46 | c.code << 61;
+    TensorTest test("sm_100a", 128, 24576, 2, with_tensor_memory(kFromShared));
+    test = test.with("DESC", std::to_string(descriptor))
+               .with("DESC", std::to_string(descriptor))
+               .with("IDESC", std::to_string(0x08040490U | (c.is_transposed ? 3U << 15 : 0)));
+    test.input(bytes_of(shared));
+    test.output(128 * 64);
+    const Status status = test.run(machine::Time::kRandom, 1);
+    ASSERT_TRUE(status.ok()) << c.name << ": " << status.why;
+    const auto got = test.values<float>(1);
+    for (U row = 0; row < 128; ++row) {
+      for (U n = 0; n < 16; ++n) {
+        int want = 0;
+        for (U k = 0; k < 16; ++k) want += a_value(row, k) * b_value(n, k);
+        EXPECT_EQ(got[row * 16 + n], static_cast<float>(want)) << c.name << " " << row << " " << n;
       }
     }
   }
