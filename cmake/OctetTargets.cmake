@@ -2,7 +2,7 @@
 # One helper per kind of target.
 #
 #   octet_library(NAME FOLDER_DEPS... )   one static library per folder of src/, namespace octet::NAME; BASE: below that folder instead
-#   octet_unit_tests(NAME)                the *_test.cc files beside the sources, one program per folder
+#   octet_unit_tests(NAME)                the *_test.cc files beside the sources, one program per folder; of ptxsim with its label
 include(GNUInstallDirs)
 include(CheckCXXCompilerFlag)
 include(OctetFlags)
@@ -33,7 +33,11 @@ function(octet_unit_tests name)
   if(NOT OCTET_TESTS OR NOT tests)
     return()
   endif()
-  octet_gtest(octet_${name}_test SOURCES ${tests} DEPENDS octet_${name})
+  set(labels)
+  if(name MATCHES "^ptxsim_")
+    set(labels LABELS ptxsim)
+  endif()
+  octet_gtest(octet_${name}_test SOURCES ${tests} DEPENDS octet_${name} ${labels})
 endfunction()
 
 function(octet_gtest target)

@@ -49,7 +49,7 @@ inline void in_parallel(int64_t count, const std::function<void(int64_t)>& fn) {
 
 class PairLayer {
  public:
-  explicit PairLayer(const PairShape& shape) : shape(shape), rng_(shape.seed) {
+  explicit PairLayer(const PairShape& of) : shape(of), rng_(of.seed) {
     const int64_t e = shape.experts, h = shape.hidden, i = shape.intermediate;
     gate_ = random_matrix(e * i, h);
     up_ = random_matrix(e * i, h);
