@@ -154,7 +154,7 @@ extern "C" __global__ __launch_bounds__(octet::sm100::kThreads, 1) void gemm1_mx
   read_record(a.gemm, s.control(), thread);
   fill_x_scales(a, s, thread);
   ptx::fence_shared_for_async();
-  meet();
+  __syncthreads();
   if (warp == Role::kWeights) {
     if (ptx::elect_one()) load_weights(a.gemm, s);
   } else if (warp == Role::kTokens) {

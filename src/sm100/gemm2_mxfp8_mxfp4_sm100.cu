@@ -100,7 +100,7 @@ extern "C" __global__ __launch_bounds__(octet::sm100::kThreads, 1) void gemm2_mx
   read_record(a.gemm, s.control(), thread);
   fill_scale_slack(s, thread);
   ptx::fence_shared_for_async();
-  meet();
+  __syncthreads();
   if (warp == Role::kWeights) {
     if (ptx::elect_one()) load_weights(a.gemm, s);
   } else if (warp == Role::kTokens) {

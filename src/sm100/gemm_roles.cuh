@@ -36,19 +36,14 @@ __device__ __forceinline__ void begin(const GemmKernelArgs& a, const Shared<Trai
   if (warp == Role::kAllocate) ptx::allocate_columns(c.tensor_memory, kTensorColumns);
 }
 
-// By all threads: what the others wrote is seen from here on.
-__device__ __forceinline__ void meet() {
-  ptx::fence_before_signal();
-  __syncthreads();
-  ptx::fence_after_signal();
-}
-
-// By all threads, once their roles are done.
+// By all threads, once their roles are done. Sums have been read by then, and fenced for: take_sums().
 template <class Traits>
 __device__ __forceinline__ void end(const Shared<Traits>& s, int warp) {
   __syncwarp();
-  meet();
-  if (warp == Role::kAllocate) ptx::free_columns(s.control().tensor_memory, kTensorColumns);
+  __syncthreads();
+  if (warp != Role::kAllocate) return;
+  ptx::fence_after_signal();
+  ptx::free_columns(s.control().tensor_memory, kTensorColumns);
 }
 
 // kWeights, one thread. Evict first: the weights are read once a layer, and what x, h and rows need of L2 should stay.
@@ -75,7 +70,7 @@ __device__ __forceinline__ void load_weights(const GemmKernelArgs& a, const Shar
                       static_cast<uint32_t>(count) * kScaleAtomBytes, full, policy);
     }
   }
-  // The last commits arrive before the CTA ends.
+  // The last commits arrive before the CTA ends: no order between their arrivals and that on sums_full is promised.
   for (int i = 0; i < a.stages; ++i, at.next(a.stages))
     ptx::wait(c.empty[at.stage], at.parity ^ 1U);
 }
