@@ -6,14 +6,12 @@
 //   w13 [E, 2 Ip, H/2] e2m1, w13_scale 128x4 ─┘
 //
 // T 1 ... 8, H a multiple of 128, the rest: check_gemm1(). All tokens are columns of every product; a tile stores those that are routed to it.
-// Rounding: sums f32, k ascending (the tensor core's own order inside 32 k); cuda/swiglu.cuh; hidden_mxfp8.cuh. Truth: reference::gemm1.
+// Rounding: sums f32, k ascending (the tensor core's own order inside 32 k); cuda/swiglu.cuh; cuda/prepared_hidden.cuh. Truth: reference::gemm1.
 // Source: semantics.md section 7. Roles and hand-over: gemm_shared.cuh, docs/kernels/gemm_sm100.md. Checked: compiled only.
 #include "cuda/launch.h"
 #include "cuda/swiglu.cuh"
-#include "layouts/prepared.h"
 #include "sm100/gemm_launch.h"
 #include "sm100/gemm_roles.cuh"
-#include "sm100/hidden_mxfp8.cuh"
 
 namespace octet::sm100 {
 namespace {
@@ -53,23 +51,6 @@ __device__ __forceinline__ void load_x(const GemmKernelArgs& a, const Shared<Tra
   }
 }
 
-// Row of the tile that a token has, or -1.
-struct TokenRows {
-  int row[2];
-};
-__device__ __forceinline__ TokenRows rows_of(const GemmKernelArgs& a, const Control<Traits>& c,
-                                             int tile, int token) {
-  const int words = routing::cta_words<int>(a.most_tiles), first = tile * 8;
-  const int rows = c.record[4 + words + tile] - first;
-  const int32_t* tokens = c.record + 4 + 2 * words + first;
-  TokenRows r{{-1, -1}};
-  for (int i = 0; i < 8; ++i) {
-    if (i < rows && tokens[i] == token) r.row[0] = i;
-    if (i < rows && tokens[i] == token + 1) r.row[1] = i;
-  }
-  return r;
-}
-
 // The largest magnitude of each token's block of 32 columns: eight lanes of two warps have them.
 __device__ __forceinline__ void share_amax(Control<Traits>& c, const Items& i, int quarter,
                                            int lane, float (&amax)[2]) {
@@ -88,23 +69,14 @@ __device__ __forceinline__ void share_amax(Control<Traits>& c, const Items& i, i
   for (int t = 0; t < 2; ++t) amax[t] = fmaxf(amax[t], of_warp[quarter ^ 1][2 * (lane % 4) + t]);
 }
 
-// Two neighbouring columns of h, the first one `column`, of a padded row; `scale` by the lanes that have a block's first columns.
-__device__ __forceinline__ void store_pair(const Gemm1KernelArgs& a, int tile, int row, int column,
-                                           uint32_t codes, uint32_t scale, bool stores_scale) {
-  *reinterpret_cast<uint16_t*>(a.h_values + int64_t{tile * 8 + row} * a.padded + column) =
-      static_cast<uint16_t>(codes);
-  if (!stores_scale) return;
-  a.h_scales[layouts::h_scale_offset(tile * 8 + row, column / static_cast<int>(kMxBlock),
-                                     a.padded)] = static_cast<uint8_t>(scale);
-}
-
 // kStore, all lanes. Lane 4 r + c: of tokens 2 c, 2 c + 1 columns 2 r, 2 r + 1 of the warp's 16.
-__device__ __forceinline__ void store_hidden(const Gemm1KernelArgs& a, const Shared<Traits>& s,
-                                             int quarter, int lane) {
+__device__ __forceinline__ void store_items(const Gemm1KernelArgs& a, const Shared<Traits>& s,
+                                            int quarter, int lane) {
   Control<Traits>& c = s.control();
   for (Items i = items_of(a.gemm, c); i.next();) {
-    const float limit = __ldg(a.clamp + c.record[4 + i.tile]);
-    const TokenRows rows = rows_of(a.gemm, c, i.tile, 2 * (lane % 4));
+    const cuda::SharedRecord record = record_of(a.gemm, c);
+    const float limit = __ldg(a.clamp + record.expert(i.tile));
+    const cuda::TokenRows rows = cuda::rows_of_tokens(record, i.tile, 2 * (lane % 4));
     const int of_block = hidden_column(quarter, lane);
     const int column = i.block * kHiddenOfBlock + of_block;
     uint32_t sums[8];
@@ -121,18 +93,13 @@ __device__ __forceinline__ void store_hidden(const Gemm1KernelArgs& a, const Sha
       }
     }
     share_amax(c, i, quarter, lane, amax);
-    const bool stores_scale = of_block % static_cast<int>(kMxBlock) == 0;
-    const bool is_last = i.block == a.gemm.blocks - 1;
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
       if (rows.row[t] < 0) continue;
-      const uint32_t scale = hidden_scale_code(amax[t]);
-      store_pair(a, i.tile, rows.row[t], column,
-                 hidden_codes(h[t][0], h[t][1], hidden_inverse(scale)), scale, stores_scale);
-      if (!is_last) continue;
-      // Blocks of w13 that are padding have no item.
-      for (int zero = column + kHiddenOfBlock; zero < a.padded; zero += kHiddenOfBlock)
-        store_pair(a, i.tile, rows.row[t], zero, 0, 127, stores_scale);
+      const uint32_t scale = cuda::hidden_scale_code(amax[t]);
+      cuda::store_hidden_to_end(a, i, rows.row[t], column,
+                                cuda::hidden_codes(h[t][0], h[t][1], cuda::hidden_inverse(scale)),
+                                scale);
     }
   }
 }
@@ -141,7 +108,7 @@ __device__ __forceinline__ void store_hidden(const Gemm1KernelArgs& a, const Sha
 }  // namespace octet::sm100
 
 extern "C" __global__ __launch_bounds__(octet::sm100::kThreads, 1) void gemm1_mxfp8_mxfp4_sm100(
-    const __grid_constant__ octet::sm100::Gemm1KernelArgs a) {
+    const __grid_constant__ octet::cuda::Gemm1KernelArgs a) {
   using namespace octet::sm100;
   extern __shared__ __align__(1024) uint8_t memory[];
   const Shared<Gemm1Traits> s{memory, a.gemm.stages};
@@ -151,7 +118,7 @@ extern "C" __global__ __launch_bounds__(octet::sm100::kThreads, 1) void gemm1_mx
   octet::cuda::wait_for_previous();
   // GEMM2 may read the record as soon as it begins: this kernel's threads trigger it only after their own wait for whoever wrote it.
   octet::cuda::let_next_begin();
-  read_record(a.gemm, s.control(), thread);
+  octet::cuda::read_record(a.gemm, s.control().record, thread, kThreads);
   fill_x_scales(a, s, thread);
   ptx::fence_shared_for_async();
   __syncthreads();
@@ -162,7 +129,7 @@ extern "C" __global__ __launch_bounds__(octet::sm100::kThreads, 1) void gemm1_mx
   } else if (warp == Role::kMultiply) {
     if (ptx::elect_one()) multiply_items(a.gemm, s);
   } else if (warp >= Role::kStore) {
-    store_hidden(a, s, warp - Role::kStore, lane);
+    store_items(a, s, warp - Role::kStore, lane);
   }
   end(s, warp);
 }

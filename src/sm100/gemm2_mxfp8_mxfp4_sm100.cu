@@ -69,7 +69,6 @@ __device__ __forceinline__ uint32_t two_bf16(uint32_t low, uint32_t high) {
 __device__ __forceinline__ void store_rows(const Gemm2KernelArgs& a, const Shared<Traits>& s,
                                            int quarter, int lane) {
   Control<Traits>& c = s.control();
-  const int limits = 4 + routing::cta_words<int>(a.gemm.most_tiles);
   for (Items i = items_of(a.gemm, c); i.next();) {
     uint32_t sums[8];
     take_sums(c, i, quarter, lane, sums);
@@ -77,7 +76,7 @@ __device__ __forceinline__ void store_rows(const Gemm2KernelArgs& a, const Share
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
       const int row = i.tile * 8 + 2 * (lane % 4) + t;
-      if (row >= c.record[limits + i.tile]) continue;
+      if (row >= record_of(a.gemm, c).limit(i.tile)) continue;
       *reinterpret_cast<uint2*>(a.gemm2_rows + int64_t{row} * a.hidden + column) =
           make_uint2(two_bf16(sums[t], sums[2 + t]), two_bf16(sums[4 + t], sums[6 + t]));
     }
@@ -88,7 +87,7 @@ __device__ __forceinline__ void store_rows(const Gemm2KernelArgs& a, const Share
 }  // namespace octet::sm100
 
 extern "C" __global__ __launch_bounds__(octet::sm100::kThreads, 1) void gemm2_mxfp8_mxfp4_sm100(
-    const __grid_constant__ octet::sm100::Gemm2KernelArgs a) {
+    const __grid_constant__ octet::cuda::Gemm2KernelArgs a) {
   using namespace octet::sm100;
   extern __shared__ __align__(1024) uint8_t memory[];
   const Shared<Gemm2Traits> s{memory, a.gemm.stages};
@@ -97,7 +96,7 @@ extern "C" __global__ __launch_bounds__(octet::sm100::kThreads, 1) void gemm2_mx
   octet::cuda::let_next_begin();
   begin(a.gemm, s, warp);
   // The record was whole before GEMM1 let this kernel begin.
-  read_record(a.gemm, s.control(), thread);
+  octet::cuda::read_record(a.gemm, s.control().record, thread, kThreads);
   fill_scale_slack(s, thread);
   ptx::fence_shared_for_async();
   __syncthreads();

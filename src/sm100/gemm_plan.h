@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the expert GEMMs make of a shape: items, stages, shared and tensor memory. For host and device; no CUDA header.
+// What the expert GEMMs of SM100 make of a shape: stages, shared and tensor memory. For host and device; no CUDA header.
 //
-//   item    8 rows of a tile times 128 stored weight rows, all of K; item i is block i % blocks of tile i / blocks, CTA b of G takes
-//           b, b + G, ... So a sum is one CTA's, k ascending, and nothing of it depends on the grid or the other rows.
-//   chunk   128 of K: four products, a 512-byte atom of weight scales
 //   stage   kChunks chunks, whole or, at the end of a row, fewer:
 //             weights [kChunks][128 rows][128]  16 e2m1 in 8 of 16 bytes, swizzled      token codes [kChunks][8 rows][128]  e4m3, swizzled
 //             weight scales [kChunks][512]                                              GEMM2: token scales [kChunks][512]
@@ -14,26 +11,23 @@
 
 #include <cstdint>
 
-#include "core/shape.h"
-#include "routing/record.h"
+#include "cuda/prepared_order.h"
 
 namespace octet::sm100 {
 
-constexpr int kMostTokens = 8, kMostTopK = 8, kMostExperts = 384;
-constexpr int kMostTiles =
-    static_cast<int>(routing::max_ctas(kMostTokens, kMostTopK, kMostExperts));
-constexpr int kMostRecordWords = routing::record_words<int>(kMostTiles);
+using cuda::GemmPlan;
+using cuda::kBlockRows;
+using cuda::kChunk;
+using cuda::kHiddenOfBlock;
+using cuda::kMostRecordWords;
+using cuda::kPackedChunkBytes;
+using cuda::kProductsOfChunk;
+using cuda::kScaleAtomBytes;
+using cuda::kTokenChunkBytes;
+using cuda::kTokenScaleBytes;
 
-constexpr int kBlockRows = 128;                 // stored weight rows of an item
-constexpr int kHiddenOfBlock = kBlockRows / 2;  // columns of h that a block of w13 makes
-constexpr int kChunk = 128;                     // of K
-constexpr int kProductsOfChunk = 4;             // of 32 k each, as many as scale bytes in a column
-constexpr int kPackedChunkBytes =
-    kBlockRows * kChunk / 2;                            // what a copy of a chunk's weights counts
-constexpr int kWeightChunkBytes = kBlockRows * kChunk;  // what it takes in shared memory
-constexpr int kTokenChunkBytes = static_cast<int>(kTileRows) * kChunk;
-constexpr int kScaleAtomBytes = 512;      // scales of 128 rows and a chunk
-constexpr int kTokenScaleBytes = 8 * 16;  // of them, those of eight rows: lines of 16 bytes
+constexpr int kWeightChunkBytes =
+    kBlockRows * kChunk;  // what a chunk's weights take in shared memory
 constexpr int kScaleSlack = kScaleAtomBytes - kTokenScaleBytes;  // read behind the last chunk's
 
 constexpr int kMostSharedBytes = 232448;  // that a CTA may have
@@ -82,42 +76,20 @@ constexpr uint32_t scale_columns(int stage, int chunk) {
                                (stage * Traits::kChunks + chunk) * 2 * kScaleColumns);
 }
 
-// Of a launch.
-struct GemmPlan {
-  int blocks = 0;  // items of a tile
-  int chunks = 0;  // K / 128
-  int stages = 0;  // 0: not even two fit
-  int dynamic_bytes = 0;
-  // Weight bytes with their scales that one CTA has on their way when its ring is full.
-  int bytes_in_flight = 0;
-  // Bytes of weights and scales that an expert's items read.
-  int64_t expert_bytes = 0;
-};
-
 template <class Traits>
-constexpr GemmPlan gemm_plan(int blocks, int chunks) {
-  GemmPlan p;
-  p.blocks = blocks;
-  p.chunks = chunks;
-  const int fixed =
-      kControlBytes + (Traits::kScalesInStage ? 0 : chunks * kTokenScaleBytes + kScaleSlack);
-  const int fit = (kMostSharedBytes - fixed) / StageLayout<Traits>::kBytes;
-  p.stages = fit < 2 ? 0 : fit < Traits::kMostStages ? fit : Traits::kMostStages;
-  p.dynamic_bytes = p.stages * StageLayout<Traits>::kBytes + fixed;
-  constexpr int kOfChunk = kPackedChunkBytes + kScaleAtomBytes;
-  p.bytes_in_flight = p.stages * Traits::kChunks * kOfChunk;
-  p.expert_bytes = int64_t{blocks} * chunks * kOfChunk;
-  return p;
+constexpr cuda::RingShape ring_shape(int fixed) {
+  return {Traits::kChunks, StageLayout<Traits>::kBytes, Traits::kMostStages, kMostSharedBytes,
+          fixed};
 }
-
-// Blocks of w13 that hold no padding only.
 constexpr GemmPlan gemm1_plan(int64_t hidden, int64_t intermediate) {
-  return gemm_plan<Gemm1Traits>(static_cast<int>(ceil_div(intermediate, kHiddenOfBlock)),
-                                static_cast<int>(hidden / kChunk));
+  const int chunks = cuda::chunks_of(hidden);
+  return cuda::gemm_plan(
+      cuda::w13_blocks(intermediate), chunks,
+      ring_shape<Gemm1Traits>(kControlBytes + chunks * kTokenScaleBytes + kScaleSlack));
 }
 constexpr GemmPlan gemm2_plan(int64_t hidden, int64_t padded) {
-  return gemm_plan<Gemm2Traits>(static_cast<int>(hidden / kBlockRows),
-                                static_cast<int>(padded / kChunk));
+  return cuda::gemm_plan(cuda::w2_blocks(hidden), cuda::chunks_of(padded),
+                         ring_shape<Gemm2Traits>(kControlBytes));
 }
 
 }  // namespace octet::sm100

@@ -12,6 +12,9 @@
 namespace octet::sm100 {
 namespace {
 
+using cuda::Items;
+using cuda::RingPlace;
+
 constexpr int64_t kHidden = 5120, kIntermediate = 576, kPadded = 640;
 
 TEST(GemmPlan, ReadsW2sPaddingAndNotW13sPaddingBlock) {
@@ -109,8 +112,8 @@ TEST(Items, AreEachOneCtasOnAnyGrid) {
 TEST(Items, TakeTheTwoSumsInTurnAndTheirParitiesEverySecondTime) {
   Items i(0, 1, 8, 1);
   for (int n = 0; i.next(); ++n) {
-    EXPECT_EQ(i.sums(), n % 2);
-    EXPECT_EQ(i.sums_parity(), static_cast<uint32_t>(n / 2 % 2));
+    EXPECT_EQ(sums_of(i.turn), n % 2);
+    EXPECT_EQ(sums_parity(i.turn), static_cast<uint32_t>(n / 2 % 2));
   }
 }
 

@@ -7,11 +7,11 @@
 #include <cstdint>
 
 #include "cuda/async_copy.cuh"
+#include "cuda/ptx/tma.cuh"
+#include "cuda/ptx/warp.cuh"
 #include "sm100/gemm_shared.cuh"
 #include "sm100/ptx/tcgen05.cuh"
-#include "sm100/ptx/tma.cuh"
 #include "sm100/ptx/tmem.cuh"
-#include "sm100/ptx/warp.cuh"
 
 namespace octet::sm100 {
 
@@ -54,7 +54,7 @@ __device__ __forceinline__ void load_weights(const GemmKernelArgs& a, const Shar
   const uint64_t policy = cuda::evict_first_policy();
   RingPlace at;
   for (Items i = items_of(a, c); i.next();) {
-    const int row = c.record[4 + i.tile] * a.expert_rows + i.block * kBlockRows;
+    const int row = record_of(a, c).expert(i.tile) * a.expert_rows + i.block * kBlockRows;
     const uint8_t* scales =
         a.weight_scales + int64_t{row / kBlockRows} * a.chunks * kScaleAtomBytes;
     for (int k = 0; k < a.chunks; k += Traits::kChunks, at.next(a.stages)) {
@@ -95,8 +95,8 @@ __device__ __forceinline__ void multiply_items(const GemmKernelArgs& a, const Sh
   const uint32_t tensor_memory = c.tensor_memory;
   RingPlace at;
   for (Items i = items_of(a, c); i.next();) {
-    const uint32_t sums = tensor_memory + static_cast<uint32_t>(i.sums() * kSumColumns);
-    ptx::wait(c.sums_empty[i.sums()], i.sums_parity() ^ 1U);
+    const uint32_t sums = tensor_memory + static_cast<uint32_t>(sums_of(i.turn) * kSumColumns);
+    ptx::wait(c.sums_empty[sums_of(i.turn)], sums_parity(i.turn) ^ 1U);
     for (int k = 0; k < a.chunks; k += Traits::kChunks, at.next(a.stages)) {
       const int count = min(Traits::kChunks, a.chunks - k);
       ptx::wait(c.full[at.stage], at.parity);
@@ -115,7 +115,7 @@ __device__ __forceinline__ void multiply_items(const GemmKernelArgs& a, const Sh
       }
       ptx::commit(c.empty[at.stage]);
     }
-    ptx::commit(c.sums_full[i.sums()]);
+    ptx::commit(c.sums_full[sums_of(i.turn)]);
   }
 }
 
@@ -123,14 +123,14 @@ __device__ __forceinline__ void multiply_items(const GemmKernelArgs& a, const Sh
 template <class Traits>
 __device__ __forceinline__ void take_sums(Control<Traits>& c, const Items& i, int quarter, int lane,
                                           uint32_t (&sums)[8]) {
-  ptx::wait(c.sums_full[i.sums()], i.sums_parity());
+  ptx::wait(c.sums_full[sums_of(i.turn)], sums_parity(i.turn));
   ptx::fence_after_signal();
   ptx::load_eight_columns(sums, c.tensor_memory + (static_cast<uint32_t>(quarter) * 32U << 16) +
-                                    static_cast<uint32_t>(i.sums() * kSumColumns));
+                                    static_cast<uint32_t>(sums_of(i.turn) * kSumColumns));
   ptx::wait_for_loads(sums);
   ptx::fence_before_signal();
   __syncwarp();
-  if (lane == 0) ptx::arrive(c.sums_empty[i.sums()]);
+  if (lane == 0) ptx::arrive(c.sums_empty[sums_of(i.turn)]);
 }
 
 }  // namespace octet::sm100

@@ -12,13 +12,19 @@
 
 #include <cstdint>
 
+#include "cuda/prepared_hidden.cuh"
+#include "cuda/ptx/mbarrier.cuh"
 #include "cuda/warp.cuh"
-#include "sm100/gemm_args.h"
-#include "sm100/gemm_plan.h"
 #include "sm100/order.h"
-#include "sm100/ptx/mbarrier.cuh"
 
 namespace octet::sm100 {
+
+using cuda::Gemm1KernelArgs;
+using cuda::Gemm2KernelArgs;
+using cuda::GemmKernelArgs;
+using cuda::GemmLaunch;
+using cuda::Items;
+using cuda::RingPlace;
 
 // Warps of a CTA. kStore's read the quarter of tensor memory that is theirs: lanes 32 (warp % 4) ...
 struct Role {
@@ -55,19 +61,16 @@ struct Shared {
   }
 };
 
+template <class Traits>
+__device__ __forceinline__ cuda::SharedRecord record_of(const GemmKernelArgs& a,
+                                                        const Control<Traits>& c) {
+  return {c.record, a.most_tiles};
+}
 // This CTA's.
 template <class Traits>
 __device__ __forceinline__ Items items_of(const GemmKernelArgs& a, const Control<Traits>& c) {
-  return Items(static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), c.record[1], a.blocks);
-}
-
-// By all threads: the tables that all roles read. Not from the SM's own cache: GEMM2 asks before it waits for the kernel ahead of it.
-template <class Traits>
-__device__ __forceinline__ void read_record(const GemmKernelArgs& a, Control<Traits>& c,
-                                            int thread) {
-  const int words = routing::record_words<int>(a.most_tiles);
-  for (int i = thread; i < words / 4; i += kThreads)
-    reinterpret_cast<int4*>(c.record)[i] = __ldcg(reinterpret_cast<const int4*>(a.record) + i);
+  return Items(static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x), record_of(a, c).tiles(),
+               a.blocks);
 }
 
 }  // namespace octet::sm100

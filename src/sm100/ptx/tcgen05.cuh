@@ -11,10 +11,12 @@
 
 #include <cstdint>
 
+#include "cuda/ptx/mbarrier.cuh"
 #include "sm100/descriptors.h"
-#include "sm100/ptx/mbarrier.cuh"
 
 namespace octet::sm100::ptx {
+
+using namespace cuda::ptx;  // NOLINT(google-build-using-namespace): instructions of SM90 and later
 
 // 32 lines of 16 bytes, from shared memory to four columns, in each of the four quarters of the lanes: byte 4 c + i of line l goes to lane
 // 32 q + l, column + c, byte i.

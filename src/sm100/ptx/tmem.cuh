@@ -5,9 +5,11 @@
 
 #include <cstdint>
 
-#include "sm100/ptx/mbarrier.cuh"
+#include "cuda/ptx/mbarrier.cuh"
 
 namespace octet::sm100::ptx {
+
+using namespace cuda::ptx;  // NOLINT(google-build-using-namespace): instructions of SM90 and later
 
 // By a whole warp. `columns`: a power of two, 32 ... 512. Blocks until the SM has as many free. The address goes to `to`; nobody allocates after
 // this.

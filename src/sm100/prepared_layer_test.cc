@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sm100/decode_layer.h"
+#include "cuda/prepared_layer.h"
 
 #include <gtest/gtest.h>
 #include <utility>
 #include <vector>
 
 #include "routing/record.h"
+#include "sm100/gemm_launch.h"
 
 namespace octet::sm100 {
 namespace {
+
+using cuda::decode_workspace;
+using cuda::DecodeArgs;
+using cuda::DecodeWorkspace;
 
 // Addresses that nobody reads.
 template <class T>
@@ -62,7 +67,7 @@ TEST(CheckDecode, SaysWhatItFoundAndWhatItWants) {
   const auto why = [](auto change) {
     DecodeArgs a = decode_args();
     change(a);
-    return check_decode(a).why;
+    return cuda::check_decode(gemms(), a).why;
   };
   EXPECT_EQ(why([](DecodeArgs&) {}), "");
   EXPECT_EQ(why([](DecodeArgs& a) { a.topk.experts = 95; }),

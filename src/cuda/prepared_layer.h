@@ -9,10 +9,10 @@
 #include <cuda_runtime_api.h>
 
 #include "core/op_args.h"
+#include "cuda/prepared_gemm.h"
 #include "octet/status.hpp"
-#include "sm100/gemm_launch.h"
 
-namespace octet::sm100 {
+namespace octet::cuda {
 
 // Prepared tensors, bound as they are: layouts/prepared.h; layouts::check_weights() is ok. Device memory.
 struct PreparedWeights {
@@ -48,14 +48,12 @@ struct DecodeWorkspace {
 DecodeWorkspace decode_workspace(const PreparedWeights& weights, int64_t tokens, int64_t top_k,
                                  void* base);
 
-// Why the chain can't run `args`; ok if it can. The device is the caller's to check: SM 10.0 or 10.3.
-Status check_decode(const DecodeArgs& args);
-
-// Once a device, before the first launch.
-Status prepare_decode();
+// Why the chain can't run `args`; ok if it can. The device is the caller's to check.
+Status check_decode(const PreparedGemms& gemms, const DecodeArgs& args);
 
 // Enqueues on `stream`: allocates nothing, synchronises nothing, safe inside graph capture. A stream owns its workspace. Errors: those of
-// the parts.
-Status launch_decode(const DecodeArgs& args, EncodeTiled encode, cudaStream_t stream);
+// the parts. gemms.prepare() has been called.
+Status launch_decode(const PreparedGemms& gemms, const DecodeArgs& args, EncodeTiled encode,
+                     cudaStream_t stream);
 
-}  // namespace octet::sm100
+}  // namespace octet::cuda

@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sm100/tensor_maps.h"
+#include "cuda/tensor_map.h"
 
 #include <string>
 
 #include <cuda_runtime_api.h>
 
-#include "sm100/gemm_plan.h"
+#include "cuda/prepared_order.h"
 
-namespace octet::sm100 {
+namespace octet::cuda {
 namespace {
 
 struct Tile {
   CUtensorMapDataType type;
-  int64_t row_bytes;
-  cuuint32_t rows;
+  int64_t columns, row_bytes;  // of the tensor
+  cuuint32_t box_columns, box_rows;
+  CUtensorMapSwizzle swizzle;
 };
 
 Status encode_tile(EncodeTiled encode, const MapSource& from, const Tile& tile, CUtensorMap& map) {
-  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(from.k), static_cast<cuuint64_t>(from.rows)};
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(tile.columns),
+                               static_cast<cuuint64_t>(from.rows)};
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(tile.row_bytes)};
-  const cuuint32_t box[2] = {kChunk, tile.rows}, steps[2] = {1, 1};
+  const cuuint32_t box[2] = {tile.box_columns, tile.box_rows}, steps[2] = {1, 1};
   const CUresult error = encode(
       &map, tile.type, 2,
       const_cast<void*>(from.data),  // NOLINT(google-readability-casting): the driver's interface
-      sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, tile.swizzle,
       CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (error == CUDA_SUCCESS) return {};
   return {Code::kDeviceError, "cuTensorMapEncodeTiled refuses " + std::string(from.name) + " [" +
@@ -51,15 +53,25 @@ Status driver_encode(EncodeTiled& encode) {
                                 : "query result " + std::to_string(static_cast<int>(found)))};
 }
 
-Status encode_weights(EncodeTiled encode, const MapSource& from, CUtensorMap& map) {
-  return encode_tile(encode, from, {CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B, from.k / 2, kBlockRows},
+Status encode_unpacked_weights(EncodeTiled encode, const MapSource& from, CUtensorMap& map) {
+  return encode_tile(encode, from,
+                     {CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B, from.k, from.k / 2, kChunk, kBlockRows,
+                      CU_TENSOR_MAP_SWIZZLE_128B},
+                     map);
+}
+
+Status encode_packed_weights(EncodeTiled encode, const MapSource& from, CUtensorMap& map) {
+  return encode_tile(encode, from,
+                     {CU_TENSOR_MAP_DATA_TYPE_UINT8, from.k / 2, from.k / 2, kChunk / 2, kBlockRows,
+                      CU_TENSOR_MAP_SWIZZLE_64B},
                      map);
 }
 
 Status encode_tokens(EncodeTiled encode, const MapSource& from, CUtensorMap& map) {
   return encode_tile(encode, from,
-                     {CU_TENSOR_MAP_DATA_TYPE_UINT8, from.k, static_cast<cuuint32_t>(kTileRows)},
+                     {CU_TENSOR_MAP_DATA_TYPE_UINT8, from.k, from.k, kChunk,
+                      static_cast<cuuint32_t>(kTileRows), CU_TENSOR_MAP_SWIZZLE_128B},
                      map);
 }
 
-}  // namespace octet::sm100
+}  // namespace octet::cuda

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace octet::sm100::ptx {
+namespace octet::cuda::ptx {
 
 // True in one thread of the warp, always the same. All 32 come here.
 __device__ __forceinline__ bool elect_one() {
@@ -20,4 +20,4 @@ __device__ __forceinline__ void sync_threads() {
   asm volatile("bar.sync %0, %1;" ::"n"(kId), "n"(kThreads) : "memory");
 }
 
-}  // namespace octet::sm100::ptx
+}  // namespace octet::cuda::ptx

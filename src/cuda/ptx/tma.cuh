@@ -7,9 +7,9 @@
 
 #include <cuda.h>
 
-#include "sm100/ptx/mbarrier.cuh"
+#include "cuda/ptx/mbarrier.cuh"
 
-namespace octet::sm100::ptx {
+namespace octet::cuda::ptx {
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
@@ -61,4 +61,4 @@ __device__ __forceinline__ void fence_global_for_async() {
   cccl::fence_proxy_async(cccl::space_global);
 }
 
-}  // namespace octet::sm100::ptx
+}  // namespace octet::cuda::ptx

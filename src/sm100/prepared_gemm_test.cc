@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sm100/gemm_launch.h"
+#include "cuda/prepared_gemm.h"
 
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
+#include "sm100/gemm_launch.h"
+
 namespace octet::sm100 {
 namespace {
+
+using cuda::Gemm1KernelArgs;
+using cuda::Gemm2KernelArgs;
+using cuda::GemmLaunch;
 
 struct Encoded {
   CUtensorMapDataType type;
@@ -76,7 +82,7 @@ Gemm2Args gemm2_args() {
 TEST(MakeGemm1, MapsTheTensorsAsTheyLie) {
   encoded.clear();
   GemmLaunch<Gemm1KernelArgs> launch;
-  const Status status = make_gemm1(gemm1_args(), record_encoding, launch);
+  const Status status = cuda::make_gemm1(gemms(), gemm1_args(), record_encoding, launch);
   ASSERT_TRUE(status.ok()) << status.why;
   ASSERT_EQ(encoded.size(), 2U);
   EXPECT_EQ(encoded[0].type, CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B);
@@ -106,7 +112,7 @@ TEST(MakeGemm1, MapsTheTensorsAsTheyLie) {
 TEST(MakeGemm2, MapsTheTensorsAsTheyLie) {
   encoded.clear();
   GemmLaunch<Gemm2KernelArgs> launch;
-  const Status status = make_gemm2(gemm2_args(), record_encoding, launch);
+  const Status status = cuda::make_gemm2(gemms(), gemm2_args(), record_encoding, launch);
   ASSERT_TRUE(status.ok()) << status.why;
   ASSERT_EQ(encoded.size(), 2U);
   EXPECT_EQ(encoded[0].sizes, (std::vector<uint64_t>{640, 96 * 5120}));
@@ -123,7 +129,7 @@ TEST(MakeGemm1, SaysWhatItFoundAndWhatItWants) {
   const auto why = [](auto change) {
     Gemm1Args a = gemm1_args();
     change(a);
-    return check_gemm1(a).why;
+    return cuda::check_gemm1(gemms(), a).why;
   };
   EXPECT_EQ(why([](Gemm1Args&) {}), "");
   EXPECT_EQ(why([](Gemm1Args& a) { a.tokens = 9; }), "T 9, want 0 to 8");
@@ -143,17 +149,18 @@ TEST(MakeGemm1, SaysWhatItFoundAndWhatItWants) {
 }
 TEST(MakeGemm2, SaysWhatItFoundAndWhatItWants) {
   Gemm2Args a = gemm2_args();
-  EXPECT_TRUE(check_gemm2(a).ok());
+  EXPECT_TRUE(cuda::check_gemm2(gemms(), a).ok());
   a.gemm2_rows = address<Bf16>(0xB008);
-  EXPECT_EQ(check_gemm2(a).why, "gemm2_rows: address not a multiple of 16");
+  EXPECT_EQ(cuda::check_gemm2(gemms(), a).why, "gemm2_rows: address not a multiple of 16");
   a = gemm2_args();
   a.hidden = int64_t{1} << 25;
-  EXPECT_EQ(check_gemm2(a).why, "rows of all experts' weights 3221225472, want less than 2^31");
+  EXPECT_EQ(cuda::check_gemm2(gemms(), a).why,
+            "rows of all experts' weights 3221225472, want less than 2^31");
 }
 
 TEST(MakeGemm1, SaysWhichMapTheDriverRefuses) {
   GemmLaunch<Gemm1KernelArgs> launch;
-  EXPECT_EQ(make_gemm1(gemm1_args(), refuse_encoding, launch).why,
+  EXPECT_EQ(cuda::make_gemm1(gemms(), gemm1_args(), refuse_encoding, launch).why,
             "cuTensorMapEncodeTiled refuses w13 [122880, 5120]: error 1");
 }
 
@@ -161,7 +168,7 @@ TEST(MakeGemm1, EncodesNothingOfNoTokens) {
   Gemm1Args a = gemm1_args();
   a.tokens = 0;
   GemmLaunch<Gemm1KernelArgs> launch;
-  EXPECT_TRUE(make_gemm1(a, refuse_encoding, launch).ok());
+  EXPECT_TRUE(cuda::make_gemm1(gemms(), a, refuse_encoding, launch).ok());
   EXPECT_TRUE(launch_gemm1(launch, 148, nullptr).ok());
 }
 

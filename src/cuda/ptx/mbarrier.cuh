@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Barriers in shared memory that count arrivals and bytes: PTX ISA 9.7.13.15, through CCCL's wrappers. A phase ends when its arrivals have
+// Barriers in shared memory that count arrivals and bytes, of SM90 and later: PTX ISA 9.7.13.15, through CCCL's wrappers. A phase ends when its arrivals have
 // come and its expected bytes have landed. A wait for a parity passes once a phase of that parity is over; of a fresh barrier parity 1 is.
 // Who waits must see every phase of its barrier.
 #pragma once
@@ -9,7 +9,7 @@
 
 #include <cuda/ptx>
 
-namespace octet::sm100::ptx {
+namespace octet::cuda::ptx {
 
 namespace cccl = ::cuda::ptx;
 
@@ -50,4 +50,4 @@ __device__ __forceinline__ void wait(uint64_t& barrier, uint32_t parity) {
 #endif
 }
 
-}  // namespace octet::sm100::ptx
+}  // namespace octet::cuda::ptx

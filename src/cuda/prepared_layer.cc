@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sm100/decode_layer.h"
+#include "cuda/prepared_layer.h"
 
 #include <string>
 
@@ -8,7 +8,7 @@
 #include "cuda/front.h"
 #include "routing/record.h"
 
-namespace octet::sm100 {
+namespace octet::cuda {
 namespace {
 
 constexpr int64_t kAlignment = 256;
@@ -87,7 +87,7 @@ DecodeWorkspace decode_workspace(const PreparedWeights& weights, int64_t tokens,
   return w;
 }
 
-Status check_decode(const DecodeArgs& a) {
+Status check_decode(const PreparedGemms& gemms, const DecodeArgs& a) {
   if (a.topk.experts != a.weights.experts)
     return unsupported("experts " + std::to_string(a.topk.experts) +
                        ", want those of the weights, " + std::to_string(a.weights.experts));
@@ -100,38 +100,34 @@ Status check_decode(const DecodeArgs& a) {
     return unsupported("workspace bytes " + std::to_string(a.workspace_bytes) + ", want at least " +
                        std::to_string(w.bytes));
   if (a.ctas < 1) return unsupported("CTAs " + std::to_string(a.ctas) + ", want at least 1");
-  OCTET_RETURN_IF_ERROR(check_gemm1(gemm1_args(a, w)));
-  return check_gemm2(gemm2_args(a, w));
+  OCTET_RETURN_IF_ERROR(check_gemm1(gemms, gemm1_args(a, w)));
+  return check_gemm2(gemms, gemm2_args(a, w));
 }
 
-Status prepare_decode() {
-  OCTET_RETURN_IF_ERROR(prepare_gemm1());
-  return prepare_gemm2();
-}
-
-Status launch_decode(const DecodeArgs& a, EncodeTiled encode, cudaStream_t stream) {
-  OCTET_RETURN_IF_ERROR(check_decode(a));
+Status launch_decode(const PreparedGemms& gemms, const DecodeArgs& a, EncodeTiled encode,
+                     cudaStream_t stream) {
+  OCTET_RETURN_IF_ERROR(check_decode(gemms, a));
   if (a.topk.tokens == 0) return {};
   const DecodeWorkspace w = workspace_of(a);
   GemmLaunch<Gemm1KernelArgs> gemm1;
   GemmLaunch<Gemm2KernelArgs> gemm2;
-  OCTET_RETURN_IF_ERROR(make_gemm1(gemm1_args(a, w), encode, gemm1));
-  OCTET_RETURN_IF_ERROR(make_gemm2(gemm2_args(a, w), encode, gemm2));
+  OCTET_RETURN_IF_ERROR(make_gemm1(gemms, gemm1_args(a, w), encode, gemm1));
+  OCTET_RETURN_IF_ERROR(make_gemm2(gemms, gemm2_args(a, w), encode, gemm2));
   const FrontArgs front = front_args(a, w);
-  OCTET_RETURN_IF_ERROR(cuda::launch_front(front, stream));
-  OCTET_RETURN_IF_ERROR(launch_gemm1(gemm1, a.ctas, stream));
-  OCTET_RETURN_IF_ERROR(launch_gemm2(gemm2, a.ctas, stream));
+  OCTET_RETURN_IF_ERROR(launch_front(front, stream));
+  OCTET_RETURN_IF_ERROR(gemms.launch_gemm1(gemm1, a.ctas, stream));
+  OCTET_RETURN_IF_ERROR(gemms.launch_gemm2(gemm2, a.ctas, stream));
   if (a.y == nullptr) return {};
-  return cuda::launch_finalize_bf16({.rows = w.rows,
-                                     .topk_weights = front.topk.topk_weights,
-                                     .permuted = w.permuted,
-                                     .shared = a.shared,
-                                     .scale = a.scale,
-                                     .tokens = a.topk.tokens,
-                                     .top_k = a.topk.router.top_k,
-                                     .hidden = a.weights.hidden,
-                                     .y = a.y},
-                                    stream);
+  return launch_finalize_bf16({.rows = w.rows,
+                               .topk_weights = front.topk.topk_weights,
+                               .permuted = w.permuted,
+                               .shared = a.shared,
+                               .scale = a.scale,
+                               .tokens = a.topk.tokens,
+                               .top_k = a.topk.router.top_k,
+                               .hidden = a.weights.hidden,
+                               .y = a.y},
+                              stream);
 }
 
-}  // namespace octet::sm100
+}  // namespace octet::cuda
