@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
 #include "cuda/prepared_gemm.h"
@@ -67,6 +68,12 @@ __device__ __forceinline__ float hidden_inverse(uint32_t code) {
 __device__ __forceinline__ uint16_t hidden_codes(float a, float b, float inverse) {
   return static_cast<uint16_t>(__nv_cvt_float2_to_fp8x2(
       make_float2(__fmul_rn(a, inverse), __fmul_rn(b, inverse)), __NV_SATFINITE, __NV_E4M3));
+}
+
+// BF16 of two sums, the first one in the low half; one rounding each.
+__device__ __forceinline__ uint32_t two_bf16(float a, float b) {
+  const __nv_bfloat162 two = __floats2bfloat162_rn(a, b);
+  return static_cast<uint32_t>(__bfloat16_as_ushort(two.y)) << 16 | __bfloat16_as_ushort(two.x);
 }
 
 // A code type of one or two neighbouring columns of h, the first one `column`, of row `row` of the tile; `scale` by who has a block's first column.

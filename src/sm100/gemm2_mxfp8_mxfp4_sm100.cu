@@ -8,8 +8,6 @@
 // H and Ip multiples of 128, the rest: check_gemm2(). Rows at or beyond a tile's limit are not written; what h holds there makes columns
 // of products that nobody stores. Rounding: sums f32, k ascending (the tensor core's own order inside 32 k), one to bf16. Truth:
 // reference::gemm2. Source: semantics.md section 8. Roles and hand-over: gemm_shared.cuh, docs/kernels/gemm_sm100.md. Checked: compiled only.
-#include <cuda_bf16.h>
-
 #include "cuda/launch.h"
 #include "sm100/gemm_launch.h"
 #include "sm100/gemm_roles.cuh"
@@ -59,11 +57,6 @@ __device__ __forceinline__ void load_h(const Gemm2KernelArgs& args, const Shared
   }
 }
 
-__device__ __forceinline__ uint32_t two_bf16(uint32_t low, uint32_t high) {
-  const __nv_bfloat162 two = __floats2bfloat162_rn(__uint_as_float(low), __uint_as_float(high));
-  return static_cast<uint32_t>(__bfloat16_as_ushort(two.y)) << 16 | __bfloat16_as_ushort(two.x);
-}
-
 // kStore, all lanes. Lane 4 r + c: of rows 2 c, 2 c + 1 of the tile the stored rows r, r + 8, r + 16, r + 24 of w2, which are columns
 // 4 r ... + 3 of the warp's 32 (layouts::unshuffled_row).
 __device__ __forceinline__ void store_rows(const Gemm2KernelArgs& a, const Shared<Traits>& s,
@@ -78,7 +71,8 @@ __device__ __forceinline__ void store_rows(const Gemm2KernelArgs& a, const Share
       const int row = i.tile * 8 + 2 * (lane % 4) + t;
       if (row >= record_of(a.gemm, c).limit(i.tile)) continue;
       *reinterpret_cast<uint2*>(a.gemm2_rows + int64_t{row} * a.hidden + column) =
-          make_uint2(two_bf16(sums[t], sums[2 + t]), two_bf16(sums[4 + t], sums[6 + t]));
+          make_uint2(cuda::two_bf16(__uint_as_float(sums[t]), __uint_as_float(sums[2 + t])),
+                     cuda::two_bf16(__uint_as_float(sums[4 + t]), __uint_as_float(sums[6 + t])));
     }
   }
 }
