@@ -12,9 +12,6 @@
 namespace octet::sm100 {
 namespace {
 
-using cuda::Items;
-using cuda::RingPlace;
-
 constexpr int64_t kHidden = 5120, kIntermediate = 576, kPadded = 640;
 
 TEST(GemmPlan, ReadsW2sPaddingAndNotW13sPaddingBlock) {
@@ -89,39 +86,10 @@ TEST(TensorMemory, HasColumnsOfItsOwnForEachChunkOfEachStage) {
   expect_columns_disjoint<Gemm2Traits>();
 }
 
-TEST(Items, AreEachOneCtasOnAnyGrid) {
-  for (const int tiles : {0, 1, 22, 64}) {
-    for (const int blocks : {1, 9, 40}) {
-      for (const int ctas : {1, 7, 148, 160, 5000}) {
-        std::set<std::pair<int, int>> seen;
-        for (int cta = 0; cta < ctas; ++cta) {
-          int turn = 0;
-          for (Items i(cta, ctas, tiles, blocks); i.next(); ++turn) {
-            EXPECT_EQ(i.turn, turn);
-            EXPECT_LT(i.block, blocks);
-            EXPECT_TRUE(seen.emplace(i.tile, i.block).second) << i.tile << ' ' << i.block;
-          }
-        }
-        EXPECT_EQ(static_cast<int>(seen.size()), tiles * blocks) << ctas << " CTAs";
-        EXPECT_EQ(seen.empty() ? -1 : seen.rbegin()->first, tiles - 1);
-      }
-    }
-  }
-}
-
-TEST(Items, TakeTheTwoSumsInTurnAndTheirParitiesEverySecondTime) {
-  Items i(0, 1, 8, 1);
-  for (int n = 0; i.next(); ++n) {
-    EXPECT_EQ(sums_of(i.turn), n % 2);
-    EXPECT_EQ(sums_parity(i.turn), static_cast<uint32_t>(n / 2 % 2));
-  }
-}
-
-TEST(RingPlace, TurnsItsParityWithEachRound) {
-  RingPlace p;
-  for (int n = 0; n < 30; ++n, p.next(6)) {
-    EXPECT_EQ(p.stage, n % 6);
-    EXPECT_EQ(p.parity, static_cast<uint32_t>(n / 6 % 2));
+TEST(Sums, AreTakenInTurnAndTheirParitiesEverySecondTime) {
+  for (int turn = 0; turn < 8; ++turn) {
+    EXPECT_EQ(sums_of(turn), turn % 2);
+    EXPECT_EQ(sums_parity(turn), static_cast<uint32_t>(turn / 2 % 2));
   }
 }
 

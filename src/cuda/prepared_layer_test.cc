@@ -5,21 +5,16 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/no_gemms.h"
 #include "routing/record.h"
-#include "sm100/gemm_launch.h"
 
-namespace octet::sm100 {
+namespace octet::cuda {
 namespace {
 
 using cuda::decode_workspace;
 using cuda::DecodeArgs;
 using cuda::DecodeWorkspace;
 
-// Addresses that nobody reads.
-template <class T>
-T* address(uintptr_t at) {
-  return reinterpret_cast<T*>(at);
-}
 DecodeArgs decode_args() {
   DecodeArgs a;
   a.weights = {.w13 = address<uint8_t>(0x4000),
@@ -67,7 +62,7 @@ TEST(CheckDecode, SaysWhatItFoundAndWhatItWants) {
   const auto why = [](auto change) {
     DecodeArgs a = decode_args();
     change(a);
-    return cuda::check_decode(gemms(), a).why;
+    return check_decode(kNoGemms, a).why;
   };
   EXPECT_EQ(why([](DecodeArgs&) {}), "");
   EXPECT_EQ(why([](DecodeArgs& a) { a.topk.experts = 95; }),
@@ -86,4 +81,4 @@ TEST(CheckDecode, SaysWhatItFoundAndWhatItWants) {
 }
 
 }  // namespace
-}  // namespace octet::sm100
+}  // namespace octet::cuda
