@@ -70,7 +70,7 @@ Gemm2Args gemm2_args() {
           .gemm2_rows = address<Bf16>(0xB000)};
 }
 
-TEST(MakeGemm1, MapsTheTensorsAsTheyLie) {
+TEST(PreparedMakeGemm1, MapsTheTensorsAsTheyLie) {
   encoded.clear();
   GemmLaunch<Gemm1KernelArgs> launch;
   const Status status = make_gemm1(kNoGemms, gemm1_args(), record_encoding, launch);
@@ -100,7 +100,7 @@ TEST(MakeGemm1, MapsTheTensorsAsTheyLie) {
   EXPECT_EQ(a.padded, 640);
 }
 
-TEST(MakeGemm2, MapsTheTensorsAsTheyLie) {
+TEST(PreparedMakeGemm2, MapsTheTensorsAsTheyLie) {
   encoded.clear();
   GemmLaunch<Gemm2KernelArgs> launch;
   const Status status = make_gemm2(kNoGemms, gemm2_args(), record_encoding, launch);
@@ -116,7 +116,7 @@ TEST(MakeGemm2, MapsTheTensorsAsTheyLie) {
   EXPECT_EQ(launch.args.hidden, 5120);
 }
 
-TEST(MakeGemm1, SaysWhatItFoundAndWhatItWants) {
+TEST(PreparedMakeGemm1, SaysWhatItFoundAndWhatItWants) {
   const auto why = [](auto change) {
     Gemm1Args a = gemm1_args();
     change(a);
@@ -138,7 +138,7 @@ TEST(MakeGemm1, SaysWhatItFoundAndWhatItWants) {
             "w13_scale: address not a multiple of 16");
   EXPECT_EQ(why([](Gemm1Args& a) { a.clamp = nullptr; }), "clamp is missing");
 }
-TEST(MakeGemm2, SaysWhatItFoundAndWhatItWants) {
+TEST(PreparedMakeGemm2, SaysWhatItFoundAndWhatItWants) {
   Gemm2Args a = gemm2_args();
   EXPECT_TRUE(check_gemm2(kNoGemms, a).ok());
   a.gemm2_rows = address<Bf16>(0xB008);
@@ -149,13 +149,13 @@ TEST(MakeGemm2, SaysWhatItFoundAndWhatItWants) {
             "rows of all experts' weights 3221225472, want less than 2^31");
 }
 
-TEST(MakeGemm1, SaysWhichMapTheDriverRefuses) {
+TEST(PreparedMakeGemm1, SaysWhichMapTheDriverRefuses) {
   GemmLaunch<Gemm1KernelArgs> launch;
   EXPECT_EQ(make_gemm1(kNoGemms, gemm1_args(), refuse_encoding, launch).why,
             "cuTensorMapEncodeTiled refuses w13 [122880, 5120]: error 1");
 }
 
-TEST(MakeGemm1, EncodesNothingOfNoTokens) {
+TEST(PreparedMakeGemm1, EncodesNothingOfNoTokens) {
   Gemm1Args a = gemm1_args();
   a.tokens = 0;
   GemmLaunch<Gemm1KernelArgs> launch;

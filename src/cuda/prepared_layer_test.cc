@@ -35,7 +35,7 @@ DecodeArgs decode_args() {
   return a;
 }
 
-TEST(DecodeWorkspace, HasRoomForEachPieceAndNoOverlap) {
+TEST(PreparedDecodeWorkspace, HasRoomForEachPieceAndNoOverlap) {
   const DecodeArgs a = decode_args();
   const DecodeWorkspace w = decode_workspace(a.weights, 8, 6, a.workspace);
   constexpr int64_t kTiles = 48;
@@ -58,7 +58,7 @@ TEST(DecodeWorkspace, HasRoomForEachPieceAndNoOverlap) {
   EXPECT_EQ(decode_workspace(a.weights, 8, 6, nullptr).bytes, w.bytes);
 }
 
-TEST(CheckDecode, SaysWhatItFoundAndWhatItWants) {
+TEST(PreparedCheckDecode, SaysWhatItFoundAndWhatItWants) {
   const auto why = [](auto change) {
     DecodeArgs a = decode_args();
     change(a);

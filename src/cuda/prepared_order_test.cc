@@ -8,7 +8,7 @@
 namespace octet::cuda {
 namespace {
 
-TEST(Items, AreEachOneCtasOnAnyGrid) {
+TEST(PreparedItems, AreEachOneCtasOnAnyGrid) {
   for (const int tiles : {0, 1, 22, 64}) {
     for (const int blocks : {1, 9, 40}) {
       for (const int ctas : {1, 7, 148, 160, 5000}) {
@@ -28,7 +28,7 @@ TEST(Items, AreEachOneCtasOnAnyGrid) {
   }
 }
 
-TEST(RingPlace, TurnsItsParityWithEachRound) {
+TEST(PreparedRingPlace, TurnsItsParityWithEachRound) {
   RingPlace p;
   for (int n = 0; n < 30; ++n, p.next(6)) {
     EXPECT_EQ(p.stage, n % 6);
@@ -36,7 +36,7 @@ TEST(RingPlace, TurnsItsParityWithEachRound) {
   }
 }
 
-TEST(GemmPlan, TakesAsManyStagesAsFitAndNoneWhereOnlyOneDoes) {
+TEST(PreparedGemmPlan, TakesAsManyStagesAsFitAndNoneWhereOnlyOneDoes) {
   const auto stages = [](int fixed) {
     return gemm_plan(
                1, 1,

@@ -11,7 +11,7 @@ uint64_t bits(uint64_t of, int first, int count) {
   return of >> first & ((uint64_t{1} << count) - 1);
 }
 
-TEST(Descriptors, OfAnOperandHasTable40sFields) {
+TEST(Sm100Descriptors, OfAnOperandHasTable40sFields) {
   const uint64_t d = operand_descriptor(0x12C00);
   EXPECT_EQ(bits(d, 0, 14), 0x12C0U) << "start, in 16 bytes";
   EXPECT_EQ(bits(d, 14, 2), 0U);
@@ -23,18 +23,18 @@ TEST(Descriptors, OfAnOperandHasTable40sFields) {
   EXPECT_EQ(operand_descriptor(0), 0x4000404000010000U);
 }
 
-TEST(Descriptors, OfScalesHaveNoSwizzleAndLinesOf16Bytes) {
+TEST(Sm100Descriptors, OfScalesHaveNoSwizzleAndLinesOf16Bytes) {
   EXPECT_EQ(scales_descriptor(0), 0x0000400800000000U);
   EXPECT_EQ(scales_descriptor(0x37F80), 0x0000400800000000U | 0x37F8U);
 }
 
-TEST(Descriptors, AStepAlongKIsTwoUnitsUpToTheEndOfSharedMemory) {
+TEST(Sm100Descriptors, AStepAlongKIsTwoUnitsUpToTheEndOfSharedMemory) {
   for (const uint32_t at : {0U, 1024U, 226U * 1024})
     for (uint32_t step = 0; step < 4; ++step)
       EXPECT_EQ(operand_descriptor(at) + 2 * step, operand_descriptor(at + 32 * step)) << at;
 }
 
-TEST(Descriptors, OfTheInstructionHasTable43sFields) {
+TEST(Sm100Descriptors, OfTheInstructionHasTable43sFields) {
   EXPECT_EQ(instruction_descriptor(0), 0x08820280U);
   for (uint32_t byte = 0; byte < 4; ++byte) {
     const uint64_t d = instruction_descriptor(byte);

@@ -14,14 +14,14 @@ namespace {
 
 constexpr int64_t kHidden = 5120, kIntermediate = 576, kPadded = 640;
 
-TEST(GemmPlan, ReadsW2sPaddingAndNotW13sPaddingBlock) {
+TEST(Sm100GemmPlan, ReadsW2sPaddingAndNotW13sPaddingBlock) {
   const GemmPlan one = gemm1_plan(kHidden, kIntermediate), two = gemm2_plan(kHidden, kPadded);
   EXPECT_EQ(one.blocks, 9);
   EXPECT_EQ(two.blocks, 40);
   EXPECT_EQ(one.expert_bytes + two.expert_bytes, 4'874'240);
 }
 
-TEST(GemmPlan, Keeps90KilobytesOfWeightsOnTheirWay) {
+TEST(Sm100GemmPlan, Keeps90KilobytesOfWeightsOnTheirWay) {
   const GemmPlan one = gemm1_plan(kHidden, kIntermediate), two = gemm2_plan(kHidden, kPadded);
   EXPECT_EQ(one.stages, 6);
   EXPECT_EQ(two.stages, 12);
@@ -29,7 +29,7 @@ TEST(GemmPlan, Keeps90KilobytesOfWeightsOnTheirWay) {
   EXPECT_GE(two.bytes_in_flight, 90 * 1024);
 }
 
-TEST(GemmPlan, FitsIntoSharedMemoryWithFewerStagesWhereXsScalesAreMany) {
+TEST(Sm100GemmPlan, FitsIntoSharedMemoryWithFewerStagesWhereXsScalesAreMany) {
   int most_stages = Gemm1Traits::kMostStages;
   for (int64_t hidden = 128; hidden < 300'000; hidden += 128) {
     const GemmPlan p = gemm1_plan(hidden, kIntermediate);
@@ -66,7 +66,7 @@ void expect_disjoint() {
   EXPECT_EQ(static_cast<int>(bytes.size()), Layout::kBytes);
   EXPECT_EQ(*bytes.rbegin(), Layout::kBytes - 1);
 }
-TEST(StageLayout, HasAPlaceForEachByte) {
+TEST(Sm100StageLayout, HasAPlaceForEachByte) {
   expect_disjoint<Gemm1Traits>();
   expect_disjoint<Gemm2Traits>();
 }
@@ -81,12 +81,12 @@ void expect_columns_disjoint() {
         EXPECT_TRUE(columns.insert(scale_columns<Traits>(s, c) + i).second) << s << ' ' << c;
   EXPECT_LT(*columns.rbegin(), kTensorColumns);
 }
-TEST(TensorMemory, HasColumnsOfItsOwnForEachChunkOfEachStage) {
+TEST(Sm100TensorMemory, HasColumnsOfItsOwnForEachChunkOfEachStage) {
   expect_columns_disjoint<Gemm1Traits>();
   expect_columns_disjoint<Gemm2Traits>();
 }
 
-TEST(Sums, AreTakenInTurnAndTheirParitiesEverySecondTime) {
+TEST(Sm100Sums, AreTakenInTurnAndTheirParitiesEverySecondTime) {
   for (int turn = 0; turn < 8; ++turn) {
     EXPECT_EQ(sums_of(turn), turn % 2);
     EXPECT_EQ(sums_parity(turn), static_cast<uint32_t>(turn / 2 % 2));
@@ -94,7 +94,7 @@ TEST(Sums, AreTakenInTurnAndTheirParitiesEverySecondTime) {
 }
 
 // Where the prepared order puts the rows that a lane's sums are of.
-TEST(SumPlace, HasUpAndGateOfTwoColumnsOfHInALane) {
+TEST(Sm100SumPlace, HasUpAndGateOfTwoColumnsOfHInALane) {
   std::set<std::pair<int, int>> seen;
   for (int quarter = 0; quarter < 4; ++quarter)
     for (int lane = 0; lane < 32; ++lane)
@@ -108,7 +108,7 @@ TEST(SumPlace, HasUpAndGateOfTwoColumnsOfHInALane) {
       }
   EXPECT_EQ(seen.size(), 128U * 8);
 }
-TEST(SumPlace, HasFourNeighbouringColumnsOfARowInALane) {
+TEST(Sm100SumPlace, HasFourNeighbouringColumnsOfARowInALane) {
   for (int quarter = 0; quarter < 4; ++quarter)
     for (int lane = 0; lane < 32; ++lane)
       for (int i = 0; i < 8; ++i)

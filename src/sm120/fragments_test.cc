@@ -34,7 +34,7 @@ T read(const std::vector<uint8_t>& from, int at) {
 int byte_of(uint32_t word, int i) { return static_cast<int>(word >> (8 * i) & 0xFFU); }
 
 // k slot of element i of a lane's registers of a, and of b (PTX ISA 9.7.14.5): both get the same element of the block there.
-TEST(Fragments, GiveBothOperandsTheSameElementInEachSlot) {
+TEST(Sm120Fragments, GiveBothOperandsTheSameElementInEachSlot) {
   // The bytes say what they are: weight nibbles by k % 16 and, in another tile, k / 16; token bytes by k.
   std::vector<uint8_t> low(128 * 64), high(128 * 64), tokens(8 * 128);
   for (int row = 0; row < 128; ++row) {
@@ -75,7 +75,7 @@ TEST(Fragments, GiveBothOperandsTheSameElementInEachSlot) {
 }
 
 // 32 lanes read from 32 banks.
-TEST(Fragments, HaveNoTwoWordsOfWeightsInABank) {
+TEST(Sm120Fragments, HaveNoTwoWordsOfWeightsInABank) {
   for (int block = 0; block < 4; ++block) {
     for (int row = 0; row < 128; row += 8) {
       std::set<int> banks;
@@ -86,14 +86,14 @@ TEST(Fragments, HaveNoTwoWordsOfWeightsInABank) {
   }
 }
 
-TEST(Fragments, FindARowsScalesInItsAtom) {
+TEST(Sm120Fragments, FindARowsScalesInItsAtom) {
   for (int row = 0; row < 128; ++row)
     for (int block = 0; block < 4; ++block)
       EXPECT_EQ(scale_word_at(row) + block,
                 layouts::scale_offset(ScaleLayout::k128x4, 4, row, block));
 }
 
-TEST(SumPlace, HasUpAndGateOfOneColumnOfHInALane) {
+TEST(Sm120SumPlace, HasUpAndGateOfOneColumnOfHInALane) {
   std::set<std::pair<int, int>> seen;
   for (int w = 0; w < 8; ++w)
     for (int lane = 0; lane < 32; ++lane)
@@ -106,7 +106,7 @@ TEST(SumPlace, HasUpAndGateOfOneColumnOfHInALane) {
       }
   EXPECT_EQ(seen.size(), 128U * 8);
 }
-TEST(SumPlace, HasTwoNeighbouringColumnsOfARowInALane) {
+TEST(Sm120SumPlace, HasTwoNeighbouringColumnsOfARowInALane) {
   for (int w = 0; w < 8; ++w)
     for (int lane = 0; lane < 32; ++lane)
       for (int i = 0; i < 4; ++i)

@@ -9,7 +9,7 @@
 namespace octet::sm120 {
 namespace {
 
-TEST(GemmPlan, ReadsW2sPaddingAndNotW13sPaddingBlock) {
+TEST(Sm120GemmPlan, ReadsW2sPaddingAndNotW13sPaddingBlock) {
   const GemmPlan one = gemm1_plan(5120, 576), two = gemm2_plan(5120, 640);
   EXPECT_EQ(one.expert_bytes + two.expert_bytes, 4'874'240);
   EXPECT_EQ(one.stages, 4);
@@ -18,7 +18,7 @@ TEST(GemmPlan, ReadsW2sPaddingAndNotW13sPaddingBlock) {
   EXPECT_LE(two.dynamic_bytes, kMostSharedBytes);
 }
 
-TEST(GemmPlan, RefusesOnlyWhatDoesNotFit) {
+TEST(Sm120GemmPlan, RefusesOnlyWhatDoesNotFit) {
   int stages = Gemm1Traits::kMostStages;
   for (int64_t hidden = 128; hidden < 300'000; hidden += 128) {
     const GemmPlan p = gemm1_plan(hidden, 576);
@@ -48,7 +48,7 @@ void expect_disjoint() {
   EXPECT_LT(*bytes.rbegin(), Layout::kBytes);
   EXPECT_EQ(Layout::kBytes % 1024, 0);
 }
-TEST(StageLayout, HasAPlaceForEachByte) {
+TEST(Sm120StageLayout, HasAPlaceForEachByte) {
   expect_disjoint<Gemm1Traits>();
   expect_disjoint<Gemm2Traits>();
 }
@@ -69,7 +69,7 @@ CUresult record_map(CUtensorMap*, CUtensorMapDataType type, cuuint32_t, void*,
 }
 
 // The instruction has no types below a byte on sm_120a, so a map's columns are bytes.
-TEST(Gemms, MapPackedWeightsAsBytes) {
+TEST(Sm120Gemms, MapPackedWeightsAsBytes) {
   CUtensorMap to;
   const int data = 0;
   ASSERT_TRUE(gemms().encode_weights(record_map, {"w2", &data, 96 * 5120, 640}, to).ok());
