@@ -137,6 +137,21 @@ TEST(Atomic, DoesEachOperationOnce) {
             9u);
 }
 
+TEST(Atomic, KnowsWordsOf64Bits) {
+  // A word that carries from its lower half, then one that is swapped for another.
+  const std::string word = "st.global.u64 [%out], 0xFFFFFFFF; ";
+  EXPECT_EQ(long_of(word + "atom.global.add.u64 %rd1, [%out], 0x8000000000000001; "
+                           "ld.global.u64 %rd0, [%out];"),
+            0x8000000100000000u);
+  EXPECT_EQ(long_of(word + "atom.global.add.u64 %rd0, [%out], 0x8000000000000001;"), 0xFFFFFFFFu);
+  EXPECT_EQ(long_of(word + "atom.global.cas.b64 %rd1, [%out], 0x1FFFFFFFF, 9; "
+                           "ld.global.u64 %rd0, [%out];"),
+            0xFFFFFFFFu);
+  EXPECT_EQ(long_of(word + "atom.global.cas.b64 %rd1, [%out], 0xFFFFFFFF, 0x900000000; "
+                           "ld.global.u64 %rd0, [%out];"),
+            0x900000000u);
+}
+
 TEST(Atomic, LanesAndWarpsAddUp) {
   RunOptions options{.grid = {3}, .block = {96}};
   options.settings.time = machine::Time::kRandom;

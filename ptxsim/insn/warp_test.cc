@@ -136,6 +136,27 @@ TEST(Warp, RefusesWhatIsNotConverged) {
       std::string::npos);
 }
 
+TEST(Warp, KnowsTheGridOfALaunch) {
+  const auto program = decoded(
+      kernel_text("mov.u64 %rd0, %gridid; mov.u32 %r0, %ctaid.x; mul.wide.u32 %rd1, %r0, 8; "
+                  "add.s64 %rd1, %out, %rd1; st.global.u64 [%rd1], %rd0;"));
+  ASSERT_TRUE(program.ok()) << program.status().why;
+  machine::Machine machine(strict_settings());
+  const uint64_t out = machine.memory().allocate("out", 16);
+  std::vector<uint8_t> parameters(16);
+  std::memcpy(parameters.data() + 8, &out, 8);
+  std::vector<uint64_t> ids;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(machine.run(machine::Launch{&*program, {2}, {1}, {}, 0, parameters, false}).ok());
+    const auto bytes = machine.memory().read(out, 16);
+    ids.resize(ids.size() + 2);
+    std::memcpy(&ids[ids.size() - 2], bytes->data(), 16);
+  }
+  EXPECT_EQ(ids[0], ids[1]);
+  EXPECT_EQ(ids[2], ids[3]);
+  EXPECT_NE(ids[0], ids[2]);
+}
+
 TEST(Barrier, OrdersWarps) {
   // Warp w writes, all read what the next wrote.
   const std::string statements =

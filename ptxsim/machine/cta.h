@@ -80,6 +80,7 @@ struct Cluster {
 };
 
 struct Grid {
+  uint64_t id = 0;  // %gridid: of the machine's grids, from 1 on
   const Program* program = nullptr;
   Dim3 size, block, cluster;
   uint32_t dynamic_shared_bytes = 0;

@@ -75,6 +75,7 @@ Status Schedule::make_grid(const Launch& launch, Grid* before) {
   const Dim3 cluster = is_given(wants) ? Dim3{wants[0], wants[1], wants[2]} : launch.cluster;
   OCTET_RETURN_IF_ERROR(check(launch, cluster));
   auto grid = std::make_unique<Grid>();
+  grid->id = ++machine_.grids_made_;
   grid->program = launch.program;
   grid->size = launch.grid;
   grid->block = launch.block;

@@ -95,6 +95,7 @@ class Machine {
   Random random_;
   GlobalMemory memory_;
   Counts counts_;
+  uint64_t grids_made_ = 0;
   std::map<std::string, uint64_t> reports_;
   Trace trace_;
 };

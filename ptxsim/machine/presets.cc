@@ -111,6 +111,8 @@ uint64_t special_value(const Warp& warp, SpecialRegister which, int lane, uint32
       return cta.rank;
     case S::kClusterNctarank:
       return grid.cluster.count();
+    case S::kGridid:
+      return grid.id;
     case S::kDynamicSmemSize:
       return grid.dynamic_shared_bytes;
     case S::kTotalSmemSize:

@@ -8,6 +8,7 @@
 #include "routing/topk.h"
 #include "sim_launch.h"
 #include "sm90/experts_mxfp8.h"
+#include "sm90/launch_word.cuh"
 
 namespace octet::sim {
 namespace {
@@ -96,7 +97,6 @@ PairResult run(const cuda::PairLayer& layer, const cuda::PairInput& in, int ctas
   a.x_scale = device.put(in.scales, "x_scale");
   a.record = device.put(record, "record");
   a.permuted = device.put(permuted, "permuted");
-  a.rows = device.make<Bf16>(slots * shape.hidden, "rows");
   a.slot_row = device.make<int32_t>(slots, "slot_row");
   const sm90::ExpertsWorkspace at = sm90::experts_workspace(a);
   auto* const workspace = device.make<uint8_t>(at.bytes, "workspace");
@@ -117,10 +117,15 @@ PairResult run(const cuda::PairLayer& layer, const cuda::PairInput& in, int ctas
   if (!ran.ok()) return r;
   r.counts = device.machine().counts();
   expect_known_races(device.machine());
-  r.rows = device.back(a.rows, slots * shape.hidden);
   r.slot_row = device.back(a.slot_row, slots);
   r.y = device.back(all.y, in.tokens * shape.hidden);
-  read_h(layer, in, device.back(workspace + at.h_at, at.h_bytes), permuted, record, tiles, r);
+  const sm90::LaunchWord word{
+      device.back(reinterpret_cast<const uint64_t*>(workspace + sm90::ExpertsWorkspace::kWordAt), 1)
+          .front()};
+  const uint8_t* const half =
+      workspace + sm90::ExpertsWorkspace::kHalvesAt + word.last_half() * at.half_bytes;
+  r.rows = device.back(reinterpret_cast<const Bf16*>(half + at.rows_at), slots * shape.hidden);
+  read_h(layer, in, device.back(half + at.h_at, at.h_bytes), permuted, record, tiles, r);
   return r;
 }
 
