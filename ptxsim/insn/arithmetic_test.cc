@@ -123,7 +123,14 @@ TEST(Bits, CountsAndFinds) {
                 {"bfind.u32 %r0, %r4;", 28},
                 {"bfind.shiftamt.u32 %r0, %r4;", 3},
                 {"bfind.u32 %r0, 0;", 0xFFFFFFFF},
-                {"bfind.s32 %r0, %r2;", 1}});
+                {"bfind.s32 %r0, %r2;", 1},
+                {"fns.b32 %r0, 0xAAAAAAAA, 3, 1;", 3},
+                {"fns.b32 %r0, 0xAAAAAAAA, 2, 2;", 5},
+                {"fns.b32 %r0, 0xAAAAAAAA, 2, -1;", 1},
+                {"fns.b32 %r0, 0xAAAAAAAA, 31, 2;", 0xFFFFFFFF},
+                {"fns.b32 %r0, 0xAAAAAAAA, 3, 0;", 3},
+                {"fns.b32 %r0, 0xAAAAAAAA, 2, 0;", 0xFFFFFFFF}});
+  EXPECT_NE(error_of("fns.b32 %r0, 1, 32, 1;").find("want at most 31"), std::string::npos);
 }
 
 TEST(Compare, ComparesByTypeAndCombines) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logic, shifts and bits. PTX ISA 9.7.1 (bfe, bfi, brev, clz, popc, bfind), 9.7.8 (logic, shifts), 9.7.9.7 (prmt).
+// Logic, shifts and bits. PTX ISA 9.7.1 (bfe, bfi, brev, clz, popc), 9.7.8 (logic, shifts), 9.7.9.7 (prmt).
 #include <bit>
 
 #include "ptxsim/insn/elementwise.h"
@@ -320,32 +320,6 @@ Status bind_clz(Binder& b) {
 Status bind_popc(Binder& b) {
   const auto count = [](auto a) { return uint32_t(std::popcount(a)); };
   return bind_count(b, count, count);
-}
-
-// The highest bit that is not the sign; -1: none. .shiftamt: how far left it is from the top (PTX ISA 9.7.1.17).
-Status bind_bfind(Binder& b) {
-  const bool is_amount = b.take("shiftamt");
-  OCTET_ASSIGN_OR_RETURN(const Type type,
-                         b.take_type({Type::kU32, Type::kU64, Type::kS32, Type::kS64}));
-  OCTET_RETURN_IF_ERROR(b.done(2));
-  OCTET_RETURN_IF_ERROR(b.result(0, Type::kU32));
-  OCTET_RETURN_IF_ERROR(b.source(1, type));
-  b.insn().mods = {is_amount, is_signed(type)};
-  b.insn().run = +[](Exec& x, const Insn& insn) {
-    const bool is_wide = insn.args[1].bits == 64;
-    machine::for_each_lane(x.lanes, [&](int lane) {
-      uint64_t a = x.value(insn.args[1], lane);
-      if (insn.mods[1] != 0) {
-        const int64_t s = is_wide ? int64_t(a) : int64_t(int32_t(uint32_t(a)));
-        a = s < 0 ? (is_wide ? ~a : uint64_t(uint32_t(~a))) : a;
-      }
-      uint32_t d = a == 0 ? ~0u : uint32_t(63 - std::countl_zero(a));
-      if (insn.mods[0] != 0 && a != 0) d = uint32_t(is_wide ? 63 : 31) - d;
-      x.set(insn.args[0].slot, 32, lane, d);
-    });
-    return Outcome::kNext;
-  };
-  return {};
 }
 
 }  // namespace octet::ptxsim::insn
