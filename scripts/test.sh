@@ -49,7 +49,7 @@ if [ -z "$quick" ]; then
     step "compile every CUDA file with $nvcc"
     cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
     cmake --build --preset cuda -j "$jobs" --target octet_cuda_all
-    ctest --preset cuda -R 'octet_cuda_resources|ptxsim.reads_the_kernels'
+    ctest --preset cuda -j "$jobs" -R '^(octet_cuda_resources|ptxsim[._])'
     ctest --preset cuda -L cuda_host
   fi
   step "build with clang and both sanitizers"
