@@ -357,7 +357,8 @@ OCTET_API octet_status octet_layer_device_workspace_bytes(const octet_layer* lay
 
 /* The call on `stream` (a cudaStream_t; NULL: the default stream), with the layer's device current. Every pointer of `call`, and `workspace`, is
  * device memory, the tensors 16-byte aligned, `workspace` 256-byte; they must live until the work is done, and a workspace
- * serves one stream. Give topk_ids with topk_weights, or logits where the router is dsv4; the gate's logits and logits_out are not
+ * serves one stream. Its content before the first call is of no matter; between calls, of this and other layers and of any T, nobody else writes
+ * to it, unless its first 256 bytes are made zeros afterwards. Give topk_ids with topk_weights, or logits where the router is dsv4; the gate's logits and logits_out are not
  * made here. Allocates nothing, waits for nothing, and may be captured into a graph. A row's bytes do not depend on the other rows; those of T > 8
  * are the bytes of its chunks of 8. Kernel experts_mxfp8_mxfp4_sm90 takes at most 8 ids a row.
  * Errors, before anything is enqueued: OCTET_UNSUPPORTED (not on a device, logits for a router other than dsv4, more than 2^24 ids, more ids a row than the kernel takes),

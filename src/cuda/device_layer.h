@@ -70,7 +70,7 @@ class DeviceLayer {
   virtual int64_t workspace_bytes(int64_t tokens, int64_t top_k) const = 0;
   // What enqueue() and run() refuse, whatever the pointers point to and how they are aligned. Writes nothing.
   virtual Status check(const DeviceCall& call) const = 0;
-  // On a cudaStream_t, the layer's device being current; pointers and `workspace` (256-byte aligned, any content) are device memory.
+  // On a cudaStream_t, the layer's device being current; pointers and `workspace` (256-byte aligned; its content as octet_layer_enqueue says) are device memory.
   // Allocates nothing, synchronises nothing, safe inside graph capture. Errors, before anything is enqueued: kInvalidArgument,
   // kUnsupported (a router other than dsv4 with logits; 2^24 ids); kDeviceError.
   virtual Status enqueue(const DeviceCall& call, void* workspace, int64_t workspace_bytes,

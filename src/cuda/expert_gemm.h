@@ -47,7 +47,7 @@ struct ExpertGemmArgs {
   const int32_t* record = nullptr;    // [routing::record_words(ctas)]
   const int32_t* permuted = nullptr;  // [T, k]: padded row, or -1
   int32_t most_ctas = 0;              // of a grid; 0: as many as the device has multiprocessors
-  void* workspace = nullptr;          // h between the products; any content, 256-byte aligned
+  void* workspace = nullptr;          // what a kernel keeps there, as it says; 256-byte aligned
   int64_t workspace_bytes = 0;
   // Out. Rows of slots whose expert is not local are not written.
   Bf16* rows = nullptr;  // [T k, H], row = slot t k + j; 16-byte aligned

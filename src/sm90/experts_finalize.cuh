@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of the experts' kernel: kMultiply of a few CTAs adds up the rows of each token.
+// The end of the experts' kernel: kMultiply and kAux of a few CTAs add up the rows of each token.
 #pragma once
 
 #include <cuda_bf16.h>

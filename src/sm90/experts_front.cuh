@@ -18,10 +18,7 @@
 
 namespace octet::sm90 {
 
-struct FrontShared {
-  cuda::TopkShared topk;
-};
-static_assert(sizeof(FrontShared) <= ExpertsPlan::kFrontBytes);
+static_assert(sizeof(cuda::TopkShared) <= ExpertsPlan::kFrontBytes);
 static_assert(cuda::kTopkThreads == ExpertsPlan::kComputeThreads &&
               cuda::kTopkRows >= kMostTokens &&
               cuda::kWarp * ExpertsPlan::kComputeWarps >= routing::kRouteMaxExperts);
@@ -32,19 +29,21 @@ struct RouteMasks {
   uint32_t experts[ExpertsPlan::kComputeWarps];
   int32_t tiles_before[ExpertsPlan::kComputeWarps];  // of a word of experts
 };
+static_assert(sizeof(RouteMasks) <= ExpertsPlan::kLeastPartsBytes);
 
 // By kMultiply, in two steps with a meeting between them, and one before the next: ids and weights, in shared memory, and the masks.
 template <int kKeys>
-__device__ __forceinline__ int choose_of(const ExpertsKernelArgs& a, Shared& s, FrontShared& shared,
-                                         RouteMasks& masks, int thread, bool is_warm_up) {
+__device__ __forceinline__ int choose_of(const ExpertsKernelArgs& a, Shared& s,
+                                         cuda::TopkShared& shared, RouteMasks& masks, int thread,
+                                         bool is_warm_up) {
   TopkArgs topk = a.front.topk;
   topk.topk_ids = s.ids;
   topk.topk_weights = s.weights;
   if (is_warm_up) {  // whatever lies there
-    topk.logits = &shared.topk.weights[0][0];
+    topk.logits = &shared.weights[0][0];
     topk.bias_vl = nullptr;
   }
-  const int id = cuda::topk_block<kKeys>(topk, 0, shared.topk, [&] {
+  const int id = cuda::topk_block<kKeys>(topk, 0, shared, [&] {
     masks.tokens[thread] = 0;
     if (thread < ExpertsPlan::kComputeWarps) masks.experts[thread] = 0;
   });
@@ -55,8 +54,9 @@ __device__ __forceinline__ int choose_of(const ExpertsKernelArgs& a, Shared& s, 
   return expert;
 }
 // With room for the experts of the common models, and for all.
-__device__ __forceinline__ int choose(const ExpertsKernelArgs& a, Shared& s, FrontShared& shared,
-                                      RouteMasks& masks, int thread, bool is_warm_up) {
+__device__ __forceinline__ int choose(const ExpertsKernelArgs& a, Shared& s,
+                                      cuda::TopkShared& shared, RouteMasks& masks, int thread,
+                                      bool is_warm_up) {
   const int64_t experts = a.front.topk.experts;
   return experts <= 8 * cuda::kWarp    ? choose_of<8>(a, s, shared, masks, thread, is_warm_up)
          : experts <= 12 * cuda::kWarp ? choose_of<12>(a, s, shared, masks, thread, is_warm_up)
@@ -120,11 +120,17 @@ __device__ __forceinline__ void keep_choice(const ExpertsKernelArgs& a, const Sh
 
 // ---- early tickets: clearing, where it is wanted, then x
 
-__device__ __forceinline__ void wait_until_cleared(const uint64_t* word) {
-  ptx::Watchdog watchdog;
-  while (LaunchWord{load_word(word)}.cleared() != LaunchWord::kClearPieces)
-    watchdog.check("a clear half");
-  __threadfence();
+// A warp: until all of the half is clear.
+__device__ __forceinline__ void wait_until_cleared(const uint64_t* word, int lane) {
+  if (lane == 0) {
+    ptx::Watchdog watchdog;
+    while (LaunchWord{load_word(word)}.cleared() != LaunchWord::kClearPieces) {
+      __nanosleep(100);
+      watchdog.check("a clear half");
+    }
+    __threadfence();
+  }
+  __syncwarp();
 }
 // A warp: 16-byte words piece, piece + kClearPieces ... of a half.
 __device__ __forceinline__ void clear_piece(const ExpertsKernelArgs& a, uint8_t* half, int piece,
@@ -149,22 +155,17 @@ __device__ __forceinline__ void quantize_piece(const ExpertsKernelArgs& a, uint8
     store_record(half + ExpertsWorkspace::kXAt, a.plan.rows, row, k, q.codes,
                  is_there ? q.scale : 127);
 }
-__device__ __forceinline__ int x_pieces(const ExpertsKernelArgs& a) {
-  if (a.front.x == nullptr) return 0;
-  constexpr int kOfAPiece = cuda::kQuantizeElems * cuda::kWarp;
-  return (a.plan.rows * a.plan.w13.pairs * ActivationRecord::kWidth + kOfAPiece - 1) / kOfAPiece;
-}
-
 // Aux warp `warp`: early tickets until there are no more, then this CTA's part of the half for the next launch.
 __device__ __forceinline__ void prepare(const ExpertsKernelArgs& a, const Shared& s, int warp,
                                         int lane) {
   cuda::meet(kEntered, kHalfKnown);
-  const int clears = s.word.is_ready() ? 0 : LaunchWord::kClearPieces, end = clears + x_pieces(a);
+  const int clears = s.word.is_ready() ? 0 : LaunchWord::kClearPieces,
+            end = clears + (a.front.x != nullptr ? x_pieces(a.plan.rows, a.plan.w13.pairs) : 0);
   for (int ticket = s.word.early() + warp; ticket < end;) {
     if (ticket < clears) {
       clear_piece(a, s.half, ticket, lane);
     } else {
-      if (clears != 0) wait_until_cleared(a.word);
+      if (clears != 0) wait_until_cleared(a.word, lane);
       quantize_piece(a, s.half, ticket - clears, lane);
     }
     if (lane == 0) ticket = LaunchWord{add_to_word(a.word, LaunchWord::kEarlyTicket)}.early();

@@ -46,8 +46,8 @@ __global__ __launch_bounds__(kThreads) void make_ready_kernel(
   if (first == 0) *a.word = a.at_rest;
 }
 
-// A launch counts its tickets in 16 bits, of which each CTA takes one too many.
-constexpr int64_t kMostTickets = LaunchWord::kMostTickets - kMostCtas;
+// A launch counts its tickets in 16 bits, and each CTA takes two that are none.
+constexpr int64_t kMostTickets = LaunchWord::kMostTickets - 2 * kMostCtas;
 int64_t most_tickets(const cuda::ExpertGemmArgs& args) {
   const WorkOrder order(
       static_cast<int>(routing::max_ctas(args.tokens, args.top_k, args.weights.experts)),
@@ -87,6 +87,11 @@ Status check_front(const ExpertsArgs& all) {
   if (topk.router.kind != RouterKind::kDsv4)
     return unsupported("router " + std::string(name_of(topk.router.kind)) +
                        " on a CUDA device, want dsv4");
+  if (all.front.record == nullptr || all.front.record != g.record ||
+      all.front.permuted == nullptr || all.front.permuted != g.permuted)
+    return unsupported("record and permuted of the front, want those of the experts");
+  if (topk.topk_ids == nullptr || topk.topk_weights == nullptr)
+    return unsupported("no topk_ids or topk_weights, want both of the front");
   if (topk.router.top_k != g.top_k)
     return want("k", topk.router.top_k, "that of the experts, " + std::to_string(g.top_k));
   if (topk.tokens != g.tokens)
@@ -111,7 +116,7 @@ Status check_experts(const ExpertsArgs& all) {
   if (args.intermediate % kMxBlock != 0)
     return want("intermediate", args.intermediate, "a multiple of 32");
   if (w.experts > routing::kRouteMaxExperts) return want("experts", w.experts, "at most 512");
-  if (all.y != nullptr && all.topk_weights == nullptr)
+  if (all.y != nullptr && all.front.x == nullptr && all.topk_weights == nullptr)
     return unsupported("no topk_weights, want those of y");
   if (w.sizes.down_start != 0)
     return want("h begins at element", w.sizes.down_start, "0 of a scale block");
@@ -122,6 +127,13 @@ Status check_experts(const ExpertsArgs& all) {
     return want("shared memory of a CTA", shared, "at most " + std::to_string(kMostSharedBytes));
   if (const int64_t tickets = most_tickets(args); tickets > kMostTickets)
     return want("units of work", tickets, "at most " + std::to_string(kMostTickets));
+  // Each aux warp takes one more early ticket than it uses.
+  constexpr int64_t kMostPieces =
+      LaunchWord::kMostEarly - LaunchWord::kClearPieces - ExpertsPlan::kAuxWarps * kMostCtas;
+  const int64_t pieces = x_pieces(ActivationRecord::padded_rows(static_cast<int>(args.tokens)),
+                                  stage_shape(args.weights.sizes.w13).pairs);
+  if (pieces > kMostPieces)
+    return want("pieces of x", pieces, "at most " + std::to_string(kMostPieces));
   return all.front.x != nullptr ? check_front(all) : Status{};
 }
 

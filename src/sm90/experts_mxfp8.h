@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The routed experts of a decode step on Hopper, MXFP4 weights and MXFP8 activations, in one launch after one that makes ready. Sections 7
+// The routed experts of a decode step on Hopper, MXFP4 weights and MXFP8 activations, in one launch, from logits or after one that makes ready. Sections 7
 // and 8 of semantics.md; docs/kernels/gemm_mxfp8.md.
 #pragma once
 
@@ -17,7 +17,7 @@ struct ExpertsFront {
   const Bf16* x = nullptr;  // [T, H], 16-byte aligned; null: launch_make_ready() has been before
   TopkArgs topk{};          // router dsv4, T and k of the experts; check_topk(topk) is ok
   int64_t first_expert = 0;
-  int32_t *permuted = nullptr, *record = nullptr;  // those of gemm
+  int32_t *permuted = nullptr, *record = nullptr;  // gemm's, which the front writes
 };
 
 struct ExpertsArgs {
@@ -32,7 +32,8 @@ struct ExpertsArgs {
 };
 
 // What lies in gemm.workspace, of any content before the first launch; offsets and sizes in bytes. A launch uses one half and leaves the
-// other clear for the next one (launch_word.cuh).
+// other clear for the next one (launch_word.cuh), so between launches nobody else writes there, but for zeros over the word, after which
+// the next launch begins anew.
 struct ExpertsWorkspace {
   static constexpr int64_t kWordAt = 0, kHalvesAt = 256;
   // In a half: activation records of x, those of every tile's h, rows [T k, H].

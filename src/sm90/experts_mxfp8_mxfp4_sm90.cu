@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // experts_mxfp8_mxfp4_sm90: the routed experts of a decode step in one launch.
 //
-//   logits, x ──► front (experts_front.cuh) ─┐
-//   or: x records (activation_record.h) ─┐  │
-//   record, permuted (cuda/route.cuh) ───┴──┤  kLoader ──► ring of stages ──► kMultiply ──► h records ─┐
-//   record, permuted (cuda/route.cuh) ───┤     ▲                              │    ▲                │ by value, through L2
-//   weights (layouts/stream_fp4.h) ──────┘  kScheduler ◄── tickets            │    └──── kAux ◄─────┘
-//                                                                             └──► rows [T k, H] bf16 ──► kAux ──► y [T, H] bf16
+//   logits, x ──► front (experts_front.cuh) ──────────┐
+//   or: x records (activation_record.h), record, ─────┤  kLoader ──► ring of stages ──► kMultiply ──► h records ─┐
+//       permuted (cuda/route.cuh)                     │     ▲                              │    ▲                │ by value, through L2
+//   weights (layouts/stream_fp4.h) ───────────────────┘  kScheduler ◄── tickets            │    └──── kAux ◄─────┘
+//                                                                                          └──► rows [T k, H] bf16 ──► a few CTAs ──► y [T, H] bf16
 //
 // Shapes, alignment, errors: experts_mxfp8.h. Order of work and sums: work.h. Rounding: stage.cuh (products), cuda/swiglu.cuh, hidden_mxfp8.cuh, one to bf16 a
 // row. Truth: reference::layer. Hand-over: experts_shared.cuh. Why it cannot hang, what was tried: docs/kernels/gemm_mxfp8.md.
@@ -50,7 +49,7 @@ __device__ __forceinline__ void begin(const ExpertsKernelArgs& a, Shared& s, con
   auto& masks = *reinterpret_cast<RouteMasks*>(rings.parts);
   int expert = -1;
   if (has_front) {
-    auto& shared = *reinterpret_cast<FrontShared*>(rings.base);
+    auto& shared = *reinterpret_cast<cuda::TopkShared*>(rings.base);
 #pragma unroll 1
     for (int step = -1; step < 1; ++step) {
       if (step == 0) cuda::wait_for_previous();
@@ -66,11 +65,12 @@ __device__ __forceinline__ void begin(const ExpertsKernelArgs& a, Shared& s, con
     read_routing(a, s, rings.record(), thread);
   }
   cuda::meet(ExpertsPlan::kThreads - cuda::kWarp, kTilesRead);
+  if (has_front) place_slots(a, s, masks, expert, thread);
+  cuda::arrive(kPlacing, kPlaced);
   if (thread < s.num_tiles)
     s.limits[thread] =
         a.limit != nullptr ? __ldg(a.limit + s.tiles[thread].expert) : Swiglu{}.limit;
   if (has_front) {
-    place_slots(a, s, masks, expert, thread);
     bring_x(a, s, rings, thread);
   } else {
     ptx::wait(s.x_full, 0);
@@ -112,6 +112,7 @@ __global__ __launch_bounds__(ExpertsPlan::kThreads,
     const int aux = warp - ExpertsPlan::kLoaderWarp - 1;
     prepare(a, s, aux, lane);
     cuda::meet(ExpertsPlan::kThreads - cuda::kWarp, kTilesRead);
+    cuda::meet(kPlacing, kPlaced);
     bring_h(a, s, rings, aux, lane);
   }
   if (static_cast<int>(blockIdx.x) < finalizers(a))

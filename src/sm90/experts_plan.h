@@ -45,6 +45,11 @@ inline StageShape stage_shape(const layouts::StreamMatrix& m) {
           leaves_of(static_cast<int>(m.num_stages()))};
 }
 
+// Pieces of x that a warp quantises, eight elements a lane.
+OCTET_BOTH constexpr int x_pieces(int rows, int pairs) {
+  return (rows * pairs * ActivationRecord::kWidth + 255) / 256;
+}
+
 struct ExpertsPlan {
   static constexpr int kWarpgroups = 4, kSlots = 6;
   static constexpr int kComputeWarps = kWarpgroups * 4, kAuxWarps = 2;
@@ -82,6 +87,7 @@ struct ExpertsPlan {
   OCTET_BOTH int ring_bytes() const {
     return kSlots * slot_bytes() < kFrontBytes ? kFrontBytes : kSlots * slot_bytes();
   }
+  static constexpr int kLeastPartsBytes = 2 * 128 * 16;  // two buffers at least
   OCTET_BOTH int parts_bytes() const { return buffers * parts * 128 * 16; }
   OCTET_BOTH int dynamic_bytes() const {
     return ring_bytes() + with_slack(x_bytes()) + parts_bytes() +

@@ -197,12 +197,21 @@ struct Scheduler {
   }
 };
 
-// All lanes of kScheduler: this launch's half, and the first ticket, which lane 0 gets.
+// All lanes of kScheduler: this launch's half, kAux's early tickets, and the first ticket.
 __device__ __forceinline__ int enter(const ExpertsKernelArgs& a, Shared& s, int lane) {
+  const auto is_clear = [&](int half) {     // in 64 places, from its first word to its last
+    if (a.front.x == nullptr) return true;  // make_ready has seen to it
+    const uint8_t* const at = a.halves + half * a.half_bytes;
+    const int64_t words = a.half_bytes / 16;
+    const uint4 v = ptx::load_relaxed(at + words * lane / 64 * 16),
+                w = ptx::load_relaxed(at + (words - 1 - words * lane / 64) * 16);
+    const uint32_t all = v.x & v.y & v.z & v.w & w.x & w.y & w.z & w.w;
+    return __all_sync(cuda::kWholeWarp, all == ptx::kNotYet) != 0;
+  };
+  const LaunchWord word = enter_launch(
+      a.word, a.half_bytes, LaunchWord::kTicket + ExpertsPlan::kAuxWarps * LaunchWord::kEarlyTicket,
+      lane, is_clear);
   if (lane != 0) return 0;
-  const LaunchWord word =
-      enter_launch(a.word, a.half_bytes,
-                   LaunchWord::kTicket + ExpertsPlan::kAuxWarps * LaunchWord::kEarlyTicket);
   s.word = word;
   s.half = a.halves + word.half() * a.half_bytes;
   s.h = s.half + a.h_at;
@@ -210,11 +219,12 @@ __device__ __forceinline__ int enter(const ExpertsKernelArgs& a, Shared& s, int 
   return word.ticket();
 }
 
-// The last CTA of a launch to find no more work: the launch is over for whoever looks at the word next.
+// Lane 0, once this CTA has no more to do with the word: each CTA takes another ticket, and who gets the last of them is the last to leave.
 __device__ __forceinline__ void leave(const ExpertsKernelArgs& a, const Shared& s,
-                                      const WorkOrder& order, int ticket) {
-  if (ticket != order.num_all + static_cast<int>(gridDim.x) - 1) return;
-  *a.word = LaunchWord::at_rest(a.half_bytes, s.half == a.halves ? 1 : 0);
+                                      const WorkOrder& order) {
+  const int last = order.num_all + 2 * static_cast<int>(gridDim.x) - 1;
+  if (LaunchWord{add_to_word(a.word, LaunchWord::kTicket)}.ticket() == last)
+    *a.word = LaunchWord::at_rest(a.half_bytes, s.half == a.halves ? 1 : 0);
 }
 
 // All lanes of kScheduler. Each kind of work once for nothing before the wait: code that a launch meets for the first time comes slowly.
@@ -236,19 +246,21 @@ __device__ __forceinline__ void schedule(const ExpertsKernelArgs& a, Shared& s, 
       next = enter(a, s, lane);
       __syncwarp();
       cuda::arrive(kEntered, kHalfKnown);
-      if (lane == 0 && !s.word.is_ready()) wait_until_cleared(a.word);
+      if (!s.word.is_ready()) wait_until_cleared(a.word, lane);
       cuda::meet(ExpertsPlan::kThreads - cuda::kWarp, kTilesRead);
       order.set_tiles(s.num_tiles);
       all_down = s.num_tiles * a.plan.w2.units();
     }
     if (step >= -1) w = order[__shfl_sync(cuda::kWholeWarp, next, 0)];
     if (w.kind == Work::Kind::kNone) {
-      if (lane == 0) leave(a, s, order, next);
       for (int i = 0; i < ExpertsPlan::kAuxWarps; ++i, scheduler.visit.advance())
         scheduler.announce(-1);
     }
     scheduler.bring(w);
-    if (w.kind == Work::Kind::kNone) return;
+    if (w.kind == Work::Kind::kNone) {
+      if (lane == 0) leave(a, s, order);
+      return;
+    }
     if (w.kind == Work::Kind::kUp) {
       // Nobody holds two tickets of first matrices while others have none.
       scheduler.wait_for_loader();

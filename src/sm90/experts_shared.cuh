@@ -7,15 +7,16 @@
 // full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn], stage_end[g][turn] are which
 // empty[slot]       kMultiply    kLoader       the stage in this slot has been read, by four warps
 // record_full       kLoader      kMultiply     without a front: the routing record has landed
-// kFront            kMultiply    kMultiply     of the front's steps (a barrier of threads)
-// kTilesRead        kMultiply, kScheduler   all but kLoader   tiles, limits, slots, slot_row, permuted, weights, half are filled (a barrier of threads): the room
-//                                              of the record is free for sums, that of the front for stages
 // x_full            kLoader      kMultiply     without a front: the activations have landed
 // visit[n]          kScheduler   kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
 // h_full[n]         kAux         kMultiply     that tile's h is in its slot (kScheduler, too, where a CTA has few units)
 // h_empty[slot]     kMultiply    kAux          and has been read: four warps for each of a chunk's units, which share kHReaders
 // parts_in          kMultiply    -             how many warpgroups have left their sums of a unit: the last one goes on with it
 // blocks_in         kMultiply    -             how many warps have left their eight columns of h: the last one quantises
+//
+// Barriers of threads (cuda::meet): kBegun, the table's may be used; kFront, kMultiply's own; kHalfKnown, kScheduler to kAux: word, half;
+// kTilesRead, kMultiply to kScheduler and kAux: tiles, num_tiles, and the front's room is free for stages; kPlaced, kMultiply to kAux: slots,
+// slot_row, permuted, weights. Limits and x are there behind kMultiply's last kFront, and the record's room is free for sums.
 #pragma once
 
 #include <cstddef>
@@ -163,9 +164,9 @@ struct Turn {
   }
 };
 
-enum Barrier : int { kFront = 1, kTilesRead = 2, kBegun = 3, kHalfKnown = 4 };
-constexpr int kEntered =
-    (1 + ExpertsPlan::kAuxWarps) * cuda::kWarp;  // of threads; cuda::meet() has the first
+enum Barrier : int { kFront = 1, kTilesRead, kBegun, kHalfKnown, kPlaced };
+constexpr int kEntered = (1 + ExpertsPlan::kAuxWarps) * cuda::kWarp,  // of kHalfKnown
+    kPlacing = ExpertsPlan::kComputeThreads + ExpertsPlan::kAuxWarps * cuda::kWarp;  // of kPlaced
 
 // All threads, before any may touch a barrier: each warp some, since a warp's lanes initialise one after the other.
 __device__ __forceinline__ void init_shared(Shared& s, int thread) {

@@ -123,10 +123,11 @@ Sm90Experts::Pieces Sm90Experts::pieces(const LayerOnDevice& layer, int64_t toke
                                         std::byte* base) {
   cuda::DeviceCarver c(base);
   Pieces p{};
-  p.routing = cuda::routing_pieces(layer, tokens, top_k, c);
-  p.slot_row = c.take<int32_t>(tokens * top_k);
+  // First, so that its word is in the same place for any T.
   p.experts_bytes = experts_workspace(gemm_args(layer.spec, layer.weights, tokens, top_k)).bytes;
   p.experts = c.take<std::byte>(p.experts_bytes);
+  p.routing = cuda::routing_pieces(layer, tokens, top_k, c);
+  p.slot_row = c.take<int32_t>(tokens * top_k);
   p.bytes = c.bytes();
   return p;
 }

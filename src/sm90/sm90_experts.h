@@ -11,7 +11,7 @@ namespace octet::sm90 {
 
 // Why the current device can't run them: compute capability 9.0 and no other, since wgmma is of that architecture alone.
 std::string sm90_refusal();
-// experts_mxfp8_mxfp4_sm90 with front_mxfp8 or make_ready before it, in chunks of 8 rows; null in a library without.
+// experts_mxfp8_mxfp4_sm90, from logits in one launch, otherwise with make_ready before it, in chunks of 8 rows; null in a library without.
 const cuda::DeviceExperts* sm90_experts();
 
 }  // namespace octet::sm90

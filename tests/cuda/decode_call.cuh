@@ -98,6 +98,8 @@ class DecodeCall {
         record(size_of(routing::record_words(tiles()))),
         workspace(size_of(workspace_bytes())) {
     poison(nullptr);
+    // A launch adds to its word whatever that holds, which tools that look for memory nobody wrote would report.
+    expect_ok(cudaMemset(workspace.get() + ExpertsWorkspace::kWordAt, 0, sizeof(LaunchWord)));
     expect_ok(cudaDeviceSynchronize());
   }
 

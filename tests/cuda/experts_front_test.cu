@@ -73,7 +73,11 @@ TEST(ExpertsFront, IsTheLaunchesThatItStandsFor) {
                          {5, 512, 512, 0, 8, 608, 96},
                          {3, 40, 40, 0, 1, 32, 32},
                          {2, 200, 200, 0, 4, 5120, 32},
-                         {7, 64, 16, 32, 6, 2880, 32}}) {
+                         {8, 16, 16, 0, 8, 5120, 2048},  // h has one slot
+                         {7, 64, 16, 32, 6, 2880, 32},
+                         {1, 64, 4, 60, 6, 512, 64},  // few of its ids are this rank's, or none
+                         {2, 64, 1, 0, 1, 512, 64},
+                         {3, 512, 1, 511, 1, 512, 64}}) {
     SCOPED_TRACE(testing::Message()
                  << "T " << s.tokens << ", E " << s.experts << ", H " << s.hidden);
     const auto random = [&](int64_t n, float size) {
@@ -148,8 +152,9 @@ TEST(ExpertsFront, IsTheLaunchesThatItStandsFor) {
     expect_ok(check_experts(experts_of(many)));
     expect_ok(launch_make_ready(experts_of(many), nullptr));
     expect_ok(launch_experts(experts_of(many), experts_ctas(), nullptr));
-    for (int again = 0; again < 3; ++again) {  // not ready, then either half
-      SCOPED_TRACE(again);
+    for (const int ctas : {experts_ctas(), experts_ctas(), experts_ctas(), 1, 7,
+                           500}) {  // not ready, then either half
+      SCOPED_TRACE(ctas);
       ExpertsArgs all = experts_of(one);
       all.front = {.x = d_x.get(),
                    .topk = topk_of(one),
@@ -157,7 +162,7 @@ TEST(ExpertsFront, IsTheLaunchesThatItStandsFor) {
                    .permuted = one.permuted.get(),
                    .record = one.record.get()};
       expect_ok(check_experts(all));
-      expect_ok(launch_experts(all, experts_ctas() - again, nullptr));
+      expect_ok(launch_experts(all, ctas, nullptr));
       ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
       expect_bytes(one.ids.back(), many.ids.back(), "ids");
       expect_bytes(one.weights.back(), many.weights.back(), "weights");

@@ -5,6 +5,7 @@
 //   OCTET_REPLAYS=1000000 octet_sm90_stress_test --gtest_filter='Mxfp8Stress.*'      1,000 otherwise; OCTET_SHAPE as decode_layer.cuh says
 #include <algorithm>
 #include <memory>
+#include <random>
 
 #include "cuda/launch.h"
 #include "decode_call.cuh"
@@ -316,12 +317,43 @@ TEST_F(Mxfp8Stress, ACallAfterAnyStateOfItsWorkspaceGivesItsBytes) {
        {uint64_t{0}, uint64_t{1}, uint64_t{57}, ~uint64_t{0}, LaunchWord::kRunning,
         LaunchWord::kRunning | LaunchWord::at_rest(at.half_bytes, 0) | 500,
         LaunchWord::kRunning | LaunchWord::at_rest(at.half_bytes, 1) | LaunchWord::kReady,
-        LaunchWord::at_rest(at.half_bytes, 0) + 1, LaunchWord::at_rest(at.half_bytes + 16, 1)}) {
+        LaunchWord::at_rest(at.half_bytes, 0) + 1, LaunchWord::at_rest(at.half_bytes + 256, 1)}) {
     all_of(other);
     finish(stream, "another routing");
     expect_ok(cudaMemcpy(call.workspace.get() + ExpertsWorkspace::kWordAt, &word, sizeof word,
                          cudaMemcpyHostToDevice));
     then.expect_same("the word", static_cast<int64_t>(word));
+  }
+  // At rest, but everything else is somebody else's.
+  for (const int byte : {0x00, 0x3C}) {
+    all_of(other);
+    expect_ok(cudaMemsetAsync(call.workspace.get() + ExpertsWorkspace::kHalvesAt, byte,
+                              size_of(call.workspace_bytes() - ExpertsWorkspace::kHalvesAt),
+                              stream));
+    then.expect_same("a word at rest before bytes of", byte);
+  }
+}
+
+// Decoding: calls of other numbers of rows on one workspace, whose parts lie elsewhere.
+TEST_F(Mxfp8Stress, CallsOfOtherRowsOnOneWorkspaceGiveTheirBytes) {
+  const Stream stream;
+  const DecodeCall memory(layer(), 8);
+  std::vector<std::unique_ptr<DecodeCall>> calls;
+  std::vector<CallResult> want;
+  for (int tokens = 1; tokens <= 8; ++tokens) {
+    calls.push_back(std::make_unique<DecodeCall>(layer(), tokens));
+    want.push_back(alone(*calls.back(), size_of(20 + tokens), stream));
+  }
+  std::mt19937 rng(1);
+  for (int i = 0; i < 200; ++i) {
+    const size_t at = rng() % calls.size();
+    calls[at]->poison(stream);
+    expect_ok(launch_experts(calls[at]->experts(&memory), experts_ctas(), stream));
+    finish(stream, "a call on another's workspace");
+    const auto y = calls[at]->y.back();
+    for (size_t e = 0; e < y.size(); ++e)
+      ASSERT_EQ(y[e].bits, want[at].y[e].bits)
+          << "call " << i << ", T " << at + 1 << ", element " << e;
   }
 }
 

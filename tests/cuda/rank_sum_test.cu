@@ -61,7 +61,7 @@ TEST(RankSum, AddsInRankOrderAndRoundsOnce) {
 TEST(RankSum, RefusesWhatItDoesNotTake) {
   EXPECT_EQ(launch_rank_sum({nullptr, 0, 8, nullptr}, nullptr).why, "ranks 0, want at least 1");
   EXPECT_EQ(launch_rank_sum({nullptr, 2, 12, nullptr}, nullptr).why,
-            "T H 12 is not a multiple of 8");
+            "count 12, want T H, a multiple of 8");
 }
 
 // NCCL's calls that only a test of one process with many devices needs.
