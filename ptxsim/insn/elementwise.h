@@ -11,8 +11,9 @@
 
 #include "ptxsim/machine/exec.h"
 
+// Clang says so, as an error, where a loop that it was asked to make vectors of cannot be.
 #if defined(__clang__)
-#define OCTET_PTX_VECTORS _Pragma("clang loop vectorize(assume_safety)")
+#define OCTET_PTX_VECTORS
 #else
 #define OCTET_PTX_VECTORS _Pragma("GCC ivdep")
 #endif
