@@ -65,19 +65,11 @@ void expect_bytes(const std::vector<T>& a, const std::vector<T>& b, const char* 
     ASSERT_EQ(std::memcmp(&a[i], &b[i], sizeof(T)), 0) << what << ", element " << i;
 }
 
-TEST(ExpertsFront, IsTheLaunchesThatItStandsFor) {
+// For each of `grids`; at first the workspace's word is garbage, then either half is clear.
+void expect_launches(const std::vector<Shape>& shapes, const std::vector<int>& grids) {
   std::mt19937 rng(1);
   std::normal_distribution<float> normal;
-  for (const Shape& s : {Shape{8, 384, 384, 0, 6, 1024, 64},
-                         {1, 384, 384, 0, 6, 1024, 64},
-                         {5, 512, 512, 0, 8, 608, 96},
-                         {3, 40, 40, 0, 1, 32, 32},
-                         {2, 200, 200, 0, 4, 5120, 32},
-                         {8, 16, 16, 0, 8, 5120, 2048},  // h has one slot
-                         {7, 64, 16, 32, 6, 2880, 32},
-                         {1, 64, 4, 60, 6, 512, 64},  // few of its ids are this rank's, or none
-                         {2, 64, 1, 0, 1, 512, 64},
-                         {3, 512, 1, 511, 1, 512, 64}}) {
+  for (const Shape& s : shapes) {
     SCOPED_TRACE(testing::Message()
                  << "T " << s.tokens << ", E " << s.experts << ", H " << s.hidden);
     const auto random = [&](int64_t n, float size) {
@@ -152,8 +144,7 @@ TEST(ExpertsFront, IsTheLaunchesThatItStandsFor) {
     expect_ok(check_experts(experts_of(many)));
     expect_ok(launch_make_ready(experts_of(many), nullptr));
     expect_ok(launch_experts(experts_of(many), experts_ctas(), nullptr));
-    for (const int ctas : {experts_ctas(), experts_ctas(), experts_ctas(), 1, 7,
-                           500}) {  // not ready, then either half
+    for (const int ctas : grids) {
       SCOPED_TRACE(ctas);
       ExpertsArgs all = experts_of(one);
       all.front = {.x = d_x.get(),
@@ -176,9 +167,35 @@ TEST(ExpertsFront, IsTheLaunchesThatItStandsFor) {
                                   ActivationRecord::padded_rows(static_cast<int>(s.tokens)))};
       expect_bytes(of_one, of_many, "x", 0, size_of(x_bytes));
       expect_bytes(of_one, of_many, "h and rows", size_of(at.h_at));
-      if (HasFatalFailure()) return;
+      if (testing::Test::HasFatalFailure()) return;
     }
   }
+}
+
+TEST(ExpertsFront, IsTheLaunchesThatItStandsFor) {
+  const int ctas = experts_ctas();
+  expect_launches({{8, 384, 384, 0, 6, 1024, 64},
+                   {1, 384, 384, 0, 6, 1024, 64},
+                   {5, 512, 512, 0, 8, 608, 96},
+                   {3, 40, 40, 0, 1, 32, 32},
+                   {2, 200, 200, 0, 4, 5120, 32},
+                   {7, 64, 16, 32, 6, 2880, 32}},
+                  {ctas, ctas, ctas});
+}
+TEST(ExpertsFront, IsTheLaunchesWithFewOfItsExperts) {  // or none of this rank's
+  const int ctas = experts_ctas();
+  expect_launches({{1, 64, 4, 60, 6, 512, 64},
+                   {2, 64, 1, 0, 1, 512, 64},
+                   {8, 64, 2, 60, 6, 1024, 96},
+                   {3, 512, 1, 511, 1, 512, 64}},
+                  {ctas, ctas, 1});
+}
+TEST(ExpertsFront, IsTheLaunchesOnAnyGrid) {
+  const int ctas = experts_ctas();
+  expect_launches({{8, 384, 384, 0, 6, 1024, 64},
+                   {8, 16, 16, 0, 8, 5120, 2048},  // h has one slot
+                   {1, 64, 4, 60, 6, 512, 64}},
+                  {ctas, ctas, 1, 7, 500});
 }
 
 }  // namespace
