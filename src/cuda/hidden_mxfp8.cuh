@@ -9,6 +9,7 @@
 
 #include "cuda/expert_gemm_bf16.cuh"
 #include "cuda/expert_gemm_bf16.h"
+#include "cuda/hidden_scale.cuh"
 
 namespace octet::cuda {
 
@@ -20,14 +21,6 @@ struct HiddenKernelArgs {
 };
 
 namespace hidden {
-
-// UE8M0 of a block with this largest magnitude, which is not 0; Inf gives 255.
-__device__ __forceinline__ uint32_t scale_code(float amax) {
-  const uint32_t v = __float_as_uint(__fmul_rn(amax, __uint_as_float(0x3B124925U)));  // 1 / 448
-  const uint32_t e = v >> 23, m = v & 0x7FFFFFU;
-  if (e == 0) return m > 0x400000U ? 1U : 0U;
-  return min(e + (m != 0 ? 1U : 0U), 255U);
-}
 
 // 2^(127 - code), a subnormal for 254 and 255.
 __device__ __forceinline__ float inverse_of(uint32_t code) {

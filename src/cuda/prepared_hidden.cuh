@@ -7,6 +7,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>
 
+#include "cuda/hidden_scale.cuh"
 #include "cuda/prepared_gemm.h"
 #include "layouts/prepared.h"
 #include "routing/record.h"
@@ -54,11 +55,7 @@ __device__ __forceinline__ TokenRows rows_of_tokens(const SharedRecord& record, 
 
 // UE8M0 of a block of h with this largest magnitude, NaN left out: 0 counts as 448, Inf gives 255.
 __device__ __forceinline__ uint32_t hidden_scale_code(float amax) {
-  if (amax == 0.0F) amax = 448.0F;
-  const uint32_t v = __float_as_uint(__fmul_rn(amax, __uint_as_float(0x3B124925U)));  // 1 / 448
-  const uint32_t e = v >> 23, m = v & 0x7FFFFFU;
-  if (e == 0) return m > 0x400000U ? 1U : 0U;
-  return min(e + (m != 0 ? 1U : 0U), 255U);
+  return hidden::scale_code(amax == 0.0F ? 448.0F : amax);
 }
 // 2^(127 - code); a block of code 255 is NaN whatever its bytes, and no finite block has 254.
 __device__ __forceinline__ float hidden_inverse(uint32_t code) {

@@ -9,6 +9,7 @@
 // Rounding: sums f32, k ascending (the tensor core's own order inside 32 k); cuda/swiglu.cuh; cuda/prepared_hidden.cuh. Truth: reference::gemm1.
 // Source: semantics.md section 7. Roles and hand-over: gemm_shared.cuh, docs/kernels/gemm_sm100.md. Checked: compiled only.
 #include "cuda/launch.h"
+#include "cuda/prepared_launch.h"
 #include "cuda/swiglu.cuh"
 #include "sm100/gemm_launch.h"
 #include "sm100/gemm_roles.cuh"
@@ -64,7 +65,7 @@ __device__ __forceinline__ void share_amax(Control<Traits>& c, const Items& i, i
     of_warp[quarter][2 * lane] = amax[0];
     of_warp[quarter][2 * lane + 1] = amax[1];
   }
-  ptx::sync_threads<kAmaxBarrier, Role::kStoreWarps * cuda::kWarp>();
+  cuda::meet(Role::kStoreWarps * cuda::kWarp, kAmaxBarrier);
 #pragma unroll
   for (int t = 0; t < 2; ++t) amax[t] = fmaxf(amax[t], of_warp[quarter ^ 1][2 * (lane % 4) + t]);
 }
@@ -142,11 +143,8 @@ Status prepare_gemm1() {
 }
 
 Status launch_gemm1(const GemmLaunch<Gemm1KernelArgs>& launch, int ctas, cudaStream_t stream) {
-  if (launch.args.gemm.most_tiles == 0) return {};
-  if (ctas < 1) return unsupported("CTAs " + std::to_string(ctas) + ", want at least 1");
-  return cuda::launch("gemm1_mxfp8_mxfp4_sm100", gemm1_mxfp8_mxfp4_sm100,
-                      dim3(static_cast<unsigned>(ctas)), kThreads, launch.args, stream,
-                      static_cast<size_t>(launch.plan.dynamic_bytes));
+  return cuda::launch_gemm("gemm1_mxfp8_mxfp4_sm100", gemm1_mxfp8_mxfp4_sm100, kThreads, launch,
+                           ctas, stream);
 }
 
 }  // namespace octet::sm100

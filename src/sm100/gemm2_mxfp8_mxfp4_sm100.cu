@@ -9,6 +9,7 @@
 // of products that nobody stores. Rounding: sums f32, k ascending (the tensor core's own order inside 32 k), one to bf16. Truth:
 // reference::gemm2. Source: semantics.md section 8. Roles and hand-over: gemm_shared.cuh, docs/kernels/gemm_sm100.md. Checked: compiled only.
 #include "cuda/launch.h"
+#include "cuda/prepared_launch.h"
 #include "sm100/gemm_launch.h"
 #include "sm100/gemm_roles.cuh"
 
@@ -114,11 +115,8 @@ Status prepare_gemm2() {
 }
 
 Status launch_gemm2(const GemmLaunch<Gemm2KernelArgs>& launch, int ctas, cudaStream_t stream) {
-  if (launch.args.gemm.most_tiles == 0) return {};
-  if (ctas < 1) return unsupported("CTAs " + std::to_string(ctas) + ", want at least 1");
-  return cuda::launch("gemm2_mxfp8_mxfp4_sm100", gemm2_mxfp8_mxfp4_sm100,
-                      dim3(static_cast<unsigned>(ctas)), kThreads, launch.args, stream,
-                      static_cast<size_t>(launch.plan.dynamic_bytes));
+  return cuda::launch_gemm("gemm2_mxfp8_mxfp4_sm100", gemm2_mxfp8_mxfp4_sm100, kThreads, launch,
+                           ctas, stream);
 }
 
 }  // namespace octet::sm100

@@ -8,6 +8,7 @@
 // T 1 ... 8, H a multiple of 128, the rest: cuda::check_gemm1(). All tokens are columns of every product; a tile stores those that are routed to it.
 // Rounding: sums f32, k ascending (the tensor core's own order inside 32 k); cuda/swiglu.cuh; cuda/prepared_hidden.cuh. Truth: reference::gemm1.
 // Source: semantics.md section 7. Roles and hand-over: gemm_roles.cuh, docs/kernels/gemm_sm120.md. Checked: compiled only.
+#include "cuda/prepared_launch.h"
 #include "cuda/swiglu.cuh"
 #include "sm120/gemm_launch.h"
 #include "sm120/gemm_roles.cuh"
@@ -62,7 +63,7 @@ __device__ __forceinline__ void share_amax(Control& c, const Items& i, int w, in
     of_warp[w][2 * lane] = amax[0];
     of_warp[w][2 * lane + 1] = amax[1];
   }
-  cuda::ptx::sync_threads<kAmaxBarrier, kMultiplyWarps * cuda::kWarp>();
+  cuda::meet(kMultiplyWarps * cuda::kWarp, kAmaxBarrier);
 #pragma unroll
   for (int other = 1; other < 4; ++other) {
 #pragma unroll
@@ -134,11 +135,8 @@ Status prepare_gemm1() {
 }
 
 Status launch_gemm1(const GemmLaunch<Gemm1KernelArgs>& launch, int ctas, cudaStream_t stream) {
-  if (launch.args.gemm.most_tiles == 0) return {};
-  if (ctas < 1) return unsupported("CTAs " + std::to_string(ctas) + ", want at least 1");
-  return cuda::launch("gemm1_mxfp8_mxfp4_sm120", gemm1_mxfp8_mxfp4_sm120,
-                      dim3(static_cast<unsigned>(ctas)), kThreads, launch.args, stream,
-                      static_cast<size_t>(launch.plan.dynamic_bytes));
+  return cuda::launch_gemm("gemm1_mxfp8_mxfp4_sm120", gemm1_mxfp8_mxfp4_sm120, kThreads, launch,
+                           ctas, stream);
 }
 
 }  // namespace octet::sm120

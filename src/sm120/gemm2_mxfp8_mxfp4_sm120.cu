@@ -8,6 +8,7 @@
 // H and Ip multiples of 128, the rest: cuda::check_gemm2(). Rows at or beyond a tile's limit are not written; what h holds there makes columns
 // of products that nobody stores. Rounding: sums f32, k ascending (the tensor core's own order inside 32 k), one to bf16. Truth:
 // reference::gemm2. Source: semantics.md section 8. Roles and hand-over: gemm_roles.cuh, docs/kernels/gemm_sm120.md. Checked: compiled only.
+#include "cuda/prepared_launch.h"
 #include "sm120/gemm_launch.h"
 #include "sm120/gemm_roles.cuh"
 
@@ -95,11 +96,8 @@ Status prepare_gemm2() {
 }
 
 Status launch_gemm2(const GemmLaunch<Gemm2KernelArgs>& launch, int ctas, cudaStream_t stream) {
-  if (launch.args.gemm.most_tiles == 0) return {};
-  if (ctas < 1) return unsupported("CTAs " + std::to_string(ctas) + ", want at least 1");
-  return cuda::launch("gemm2_mxfp8_mxfp4_sm120", gemm2_mxfp8_mxfp4_sm120,
-                      dim3(static_cast<unsigned>(ctas)), kThreads, launch.args, stream,
-                      static_cast<size_t>(launch.plan.dynamic_bytes));
+  return cuda::launch_gemm("gemm2_mxfp8_mxfp4_sm120", gemm2_mxfp8_mxfp4_sm120, kThreads, launch,
+                           ctas, stream);
 }
 
 }  // namespace octet::sm120
