@@ -151,6 +151,7 @@ uint8_t* lane_bytes(Exec& x, const machine::Insn& insn, Space space, uint64_t ad
   if (at.allocation != nullptr) {
     auto& counts = x.machine.counts();
     (access == Access::kRead ? counts.global_read_bytes : counts.global_written_bytes) += bytes;
+    if (access == Access::kRead) x.cta.grid->count_read(at.allocation->number, bytes);
   }
   return at.memory->at(at.offset);
 }
@@ -212,7 +213,11 @@ Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t
     order->async_read(by.token, at.shared_of->rank, at.offset, bytes);
   }
   std::memcpy(to, at.memory->at(at.offset), bytes);
-  if (at.allocation != nullptr) by.machine->counts().global_read_bytes += bytes;
+  if (at.allocation != nullptr) {
+    by.machine->counts().global_read_bytes += bytes;
+    by.machine->counts().copied_bytes += bytes;
+    by.cta->grid->count_read(at.allocation->number, bytes);
+  }
   return {};
 }
 

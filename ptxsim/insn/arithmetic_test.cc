@@ -179,5 +179,12 @@ TEST(Move, ChangesPredicates) {
             2u);
 }
 
+// nvcc writes a constant true as -1.
+TEST(Predicate, IsSetByALiteral) {
+  for (const auto& [literal, want] : {std::pair{"-1", 7U}, {"1", 7U}, {"0", 9U}})
+    EXPECT_EQ(word_of(std::string("mov.pred q, ") + literal + "; selp.u32 %r0, 7, 9, q;"), want);
+  EXPECT_NE(error_of("mov.pred q, 2;").find("want a predicate"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace octet::ptxsim::insn

@@ -43,6 +43,7 @@ Outcome run_cp_async(Exec& x, const Insn& insn) {
   machine::Order* order = order_of(x.cta);
   if (order != nullptr) order->join_group(by.token, order_warp(x), machine::GroupKind::kCopies);
   std::vector<LaneCopy> copies;
+  uint64_t read_bytes = 0;
   for (LaneMask left = x.lanes; left != 0; left &= left - 1) {
     const int lane = machine::first_lane(left);
     LaneCopy copy{lane, x.address(insn.args[0], lane), x.address(insn.args[1], lane), bytes, 0};
@@ -56,13 +57,14 @@ Outcome run_cp_async(Exec& x, const Insn& insn) {
     x.error = async_poison(by, Space::kShared, copy.to, bytes);
     if (!x.error.ok()) return Outcome::kFailed;
     copy.group = x.warp.copy_groups[lane].join();
+    read_bytes += copy.read_bytes;
     copies.push_back(copy);
   }
   uint64_t id = 0;
   const Outcome outcome = x.post(
       insn, machine::kUnordered,
       [by, bytes, copies = std::move(copies)] { return perform_copies(by, copies, bytes); }, {},
-      &id);
+      &id, read_bytes);
   if (id != 0) x.warp.copies_in_flight.push_back(id);
   return outcome;
 }

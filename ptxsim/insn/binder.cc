@@ -215,9 +215,10 @@ Status Binder::predicate_source(size_t i) {
   const Operand& at = operand(i);
   Arg arg;
   arg.bits = 1;
+  // 0, 1, and -1, which nvcc writes for true.
   if (at.kind == Operand::Kind::kNumber && at.number.kind == text::Number::Kind::kInteger &&
-      at.number.bits <= 1) {
-    arg.slot = names_.literal(1, at.number.bits);
+      at.number.bits + 1 <= 2) {
+    arg.slot = names_.literal(1, at.number.bits & 1);
     return push(at, arg);
   }
   if (at.kind != Operand::Kind::kName) return refuse(at, "want a predicate");

@@ -39,7 +39,9 @@ Status perform_into_shared(const Copy& copy) {
 Outcome post_into_shared(Exec& x, const Insn& insn, const Copy& copy) {
   x.error = async_poison(copy.by, copy.to_space, copy.to, copy.bytes);
   if (!x.error.ok()) return Outcome::kFailed;
-  return x.post(insn, machine::kUnordered, [copy] { return perform_into_shared(copy); });
+  return x.post(
+      insn, machine::kUnordered, [copy] { return perform_into_shared(copy); }, {}, nullptr,
+      copy.from_space == Space::kGlobal ? copy.bytes : 0);
 }
 
 uint64_t at_rank(uint64_t address, uint32_t rank) {

@@ -86,6 +86,7 @@ std::string take_scales(const Exec& x, const Insn& insn, Scales& scales) {
 // args: d, a, b, c.
 Outcome run_mma(Exec& x, const Insn& insn) {
   if (x.lanes != machine::kAllLanes) return x.fail(insn, "not all 32 lanes of the warp");
+  ++x.machine.counts().products;
   const int k = insn.mods[0];
   const matrix::Factors a =
       factors_of(x, insn.args[1], Format(insn.mods[1]), kRows, k, matrix::a_place);

@@ -179,6 +179,7 @@ Outcome run_mma_lane(Exec& x, const Insn& insn, int lane) {
   Product product;
   if (const std::string wrong = take_operands(x, insn, lane, product); !wrong.empty())
     return x.fail(insn, wrong, lane);
+  ++x.machine.counts().products;
   TensorUnit& unit = tensor_unit(x);
   if (const Status status = begin_uses(unit, insn, product); !status.ok())
     return x.fail(insn, status.why, lane);

@@ -79,10 +79,12 @@ Outcome run_load_lane(Exec& x, const Insn& insn, int lane) {
   x.error = async_poison(by, Space::kSharedCluster, window | to, box->shared_bytes());
   if (!x.error.ok()) return Outcome::kFailed;
   const uint64_t mbarrier = x.address(insn.args[3], lane);
-  return x.post(insn, machine::kUnordered, [by, box = *box, window, mbarrier]() -> Status {
+  const auto load = [by, box = *box, window, mbarrier]() -> Status {
     OCTET_RETURN_IF_ERROR(perform_load(by, box, window));
     return async_complete(by, mbarrier, box.transaction_bytes());
-  });
+  };
+  return x.post(insn, machine::kUnordered, load, {}, nullptr,
+                static_cast<uint64_t>(box->transaction_bytes()));
 }
 
 Outcome run_load(Exec& x, const Insn& insn) {

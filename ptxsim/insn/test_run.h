@@ -32,6 +32,7 @@ struct Ran {
   Status status;
   std::vector<uint8_t> out;
   machine::Counts counts;
+  std::vector<machine::GridCounts> grids;
   template <class T>
   T at(size_t index) const {
     T value{};
@@ -63,7 +64,7 @@ inline Result<machine::Program> decoded(const std::string& text) {
 
 inline Ran run_text(const std::string& text, const RunOptions& options = {}) {
   const auto program = decoded(text);
-  if (!program.ok()) return {program.status(), {}, {}};
+  if (!program.ok()) return {program.status(), {}, {}, {}};
   machine::Machine machine(options.settings);
   const uint64_t in = machine.memory().allocate("in", options.in.size(), true);
   EXPECT_TRUE(machine.memory().write(in, options.in).ok());
@@ -74,7 +75,8 @@ inline Ran run_text(const std::string& text, const RunOptions& options = {}) {
   Status status =
       machine.run(machine::Launch{&*program, options.grid, options.block, options.cluster,
                                   options.dynamic_shared_bytes, parameters, false});
-  return {status, *machine.memory().read(out, options.out_bytes), machine.counts()};
+  return {status, *machine.memory().read(out, options.out_bytes), machine.counts(),
+          machine.grid_counts()};
 }
 
 inline Ran run_statements(const std::string& statements, const RunOptions& options = {}) {

@@ -225,6 +225,7 @@ Status issue(Exec& x, const Insn& insn) {
   const std::string wrong = find_accumulator(unit, product, group, slots_of(x, insn.args[0]));
   if (!wrong.empty()) return fail(wrong);
   ++product.d->left;
+  ++x.machine.counts().products;
   for (size_t w = 0; w < 4; ++w)
     product.groups[w] =
         unit.warps[static_cast<size_t>(product.warps[w]->index)].wgmma_groups.join();

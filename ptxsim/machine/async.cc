@@ -27,6 +27,7 @@ bool AsyncQueue::take(uint64_t now, bool force, Random& random, AsyncOp* op) {
   }
   if (taken == ops_.size()) return false;
   *op = std::move(ops_[taken]);
+  bytes_ -= op->bytes;
   ops_.erase(ops_.begin() + int64_t(taken));
   return true;
 }

@@ -10,6 +10,7 @@
 // order.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -33,6 +34,7 @@ struct AsyncOp {
   uint64_t due = 0;                  // not before this tick, unless nothing else can go on
   uint64_t id = 0;                   // given by push
   std::vector<uint64_t> after = {};  // operations that must be performed before it
+  uint64_t bytes = 0;                // of global memory that it reads
   std::function<Status()> perform;
 };
 
@@ -40,11 +42,16 @@ class AsyncQueue {
  public:
   uint64_t push(AsyncOp op) {
     op.id = ++last_id_;
+    bytes_ += op.bytes;
+    most_bytes_ = std::max(most_bytes_, bytes_);
     ops_.push_back(std::move(op));
     return last_id_;
   }
   bool empty() const { return ops_.empty(); }
   size_t size() const { return ops_.size(); }
+  uint64_t most_bytes() const {
+    return most_bytes_;
+  }  // that its operations were to read, at one time
   const std::deque<AsyncOp>& all() const { return ops_; }
 
   // Takes one operation that may be performed now: that is due, or, with `force`, any; the first of its channel. Each as likely.
@@ -55,6 +62,7 @@ class AsyncQueue {
 
   std::deque<AsyncOp> ops_;  // in the order of their issue
   uint64_t last_id_ = 0;
+  uint64_t bytes_ = 0, most_bytes_ = 0;
 };
 
 // One thread's groups of asynchronous copies: cp.async.commit_group, cp.async.wait_group and those of cp.async.bulk.

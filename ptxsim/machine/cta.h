@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ptxsim/machine/async.h"
+#include "ptxsim/machine/counts.h"
 #include "ptxsim/machine/gate.h"
 #include "ptxsim/machine/mbarrier.h"
 #include "ptxsim/machine/memory.h"
@@ -60,6 +61,7 @@ struct Cta {
   bool has_ended =
       false;  // its threads have exited; its shared memory stays while the cluster does
   uint32_t live_warps = 0;
+  Counts counts;
 
   explicit Cta(size_t shared_bytes) : shared(shared_bytes) {}
 };
@@ -92,6 +94,13 @@ struct Grid {
   uint64_t ended = 0;
   std::vector<uint32_t> initial_registers;  // of a warp, but for what differs between warps
   std::vector<uint64_t> order;              // in which its clusters start
+  GridCounts counts;
+  std::vector<uint64_t> read_bytes;  // by Allocation::number
+
+  void count_read(size_t allocation, uint64_t bytes) {
+    if (read_bytes.size() <= allocation) read_bytes.resize(allocation + 1);
+    read_bytes[allocation] += bytes;
+  }
   bool has_ended() const { return ended == size.count(); }
 };
 

@@ -76,14 +76,14 @@ Status async_order(Machine& machine, const Cta& cta, const Insn& insn, const std
 }
 
 Outcome Exec::post(const Insn& insn, int channel, std::function<Status()> perform,
-                   std::vector<uint64_t> after, uint64_t* id) {
+                   std::vector<uint64_t> after, uint64_t* id, uint64_t bytes) {
   if (id != nullptr) *id = 0;
   ++machine.counts().async_ops;
   if (machine.settings().time == Time::kEager) {
     error = perform();
     return error.ok() ? Outcome::kNext : Outcome::kFailed;
   }
-  AsyncOp op{&insn, warp.index, channel, 0, 0, std::move(after), std::move(perform)};
+  AsyncOp op{&insn, warp.index, channel, 0, 0, std::move(after), bytes, std::move(perform)};
   const bool is_late = machine.settings().time == Time::kLate;
   op.due = machine.now() + (is_late ? kLatest : machine.random().below(kLongestDelay));
   const uint64_t given = cta.pending.push(std::move(op));

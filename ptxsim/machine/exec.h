@@ -64,9 +64,10 @@ struct Exec {
   bool is_out_of_order(const Insn& insn, const std::string& what, int lane = -1);
 
   // Posts an operation of this warp's (async.h); performs it now where time is eager.
-  // `after`: ids of this block's operations that must be performed before it. `id`: its own, 0 if it is performed.
+  // `after`: ids of this block's operations that must be performed before it. `id`: its own, 0 if it is performed. `bytes`: of global
+  // memory that it reads.
   Outcome post(const Insn& insn, int channel, std::function<Status()> perform,
-               std::vector<uint64_t> after = {}, uint64_t* id = nullptr);
+               std::vector<uint64_t> after = {}, uint64_t* id = nullptr, uint64_t bytes = 0);
 };
 
 // A status about an asynchronous operation, as Exec::fail's.

@@ -10,14 +10,19 @@ namespace octet::ptxsim::machine {
 namespace {
 
 constexpr uint64_t kMostThreads = 1024;
-constexpr uint32_t kMostSharedBytes = 232448;  // 227 KiB: sm_90, sm_100
+constexpr uint64_t kMostBlocks = 32;  // of a multiprocessor
 
 bool is_given(const std::array<uint32_t, 3>& d) { return d[0] != 0; }
 bool is(const std::array<uint32_t, 3>& d, const Dim3& e) {
   return d[0] == e.x && d[1] == e.y && d[2] == e.z;
 }
 
-Status check(const Launch& launch, const Dim3& cluster) {
+// With what is reserved for the system.
+uint64_t shared_bytes_of(const Launch& launch) {
+  return uint64_t{launch.program->static_shared_bytes} + launch.dynamic_shared_bytes;
+}
+
+Status check(const Launch& launch, const Dim3& cluster, const Settings& settings) {
   const Program& p = *launch.program;
   const uint64_t threads = launch.block.count();
   if (threads < 1 || threads > kMostThreads) {
@@ -38,16 +43,30 @@ Status check(const Launch& launch, const Dim3& cluster) {
         fmt::format("a grid of {} x {} x {} is not made of clusters of {} x {} x {}", launch.grid.x,
                     launch.grid.y, launch.grid.z, cluster.x, cluster.y, cluster.z));
   }
-  const uint64_t shared = uint64_t{p.static_shared_bytes} + launch.dynamic_shared_bytes;
-  if (shared > kMostSharedBytes) {
+  const uint64_t shared = shared_bytes_of(launch);
+  if (shared > settings.sm_shared_bytes) {
     return invalid_argument(
-        fmt::format("{} bytes of shared memory, at most {}", shared, kMostSharedBytes));
+        fmt::format("{} bytes of shared memory, at most {}", shared, settings.sm_shared_bytes));
   }
   if (launch.parameters.size() != p.parameter_bytes) {
     return invalid_argument(fmt::format("{} bytes of parameters, '{}' has {}",
                                         launch.parameters.size(), p.name, p.parameter_bytes));
   }
   return {};
+}
+
+GridCounts counts_of(const Launch& launch, const Settings& settings) {
+  GridCounts counts;
+  counts.kernel = launch.program->name;
+  counts.blocks = launch.grid.count();
+  counts.threads = uint32_t(launch.block.count());
+  counts.shared_bytes = uint32_t(shared_bytes_of(launch));
+  counts.blocks_per_sm =
+      std::min({kMostBlocks, uint64_t{settings.sm_threads / counts.threads},
+                uint64_t{settings.sm_shared_bytes / std::max(counts.shared_bytes, 1U)}});
+  const uint64_t of_a_wave = counts.blocks_per_sm * settings.num_sms;
+  counts.waves = (counts.blocks + of_a_wave - 1) / of_a_wave;
+  return counts;
 }
 
 Dim3 unflatten(uint64_t number, const Dim3& size) {
@@ -73,7 +92,7 @@ std::unique_ptr<Warp> make_warp(Cta& cta, int index, uint32_t num_sms) {
 Status Schedule::make_grid(const Launch& launch, Grid* before) {
   const auto& wants = launch.program->cluster;
   const Dim3 cluster = is_given(wants) ? Dim3{wants[0], wants[1], wants[2]} : launch.cluster;
-  OCTET_RETURN_IF_ERROR(check(launch, cluster));
+  OCTET_RETURN_IF_ERROR(check(launch, cluster, machine_.settings()));
   auto grid = std::make_unique<Grid>();
   grid->id = ++machine_.grids_made_;
   grid->program = launch.program;
@@ -86,6 +105,7 @@ Status Schedule::make_grid(const Launch& launch, Grid* before) {
   grid->is_programmatic = launch.is_programmatic;
   grid->before = before;
   grid->initial_registers = initial_registers(*launch.program);
+  grid->counts = counts_of(launch, machine_.settings());
   const uint64_t clusters = launch.grid.count() / cluster.count();
   for (uint64_t i = 0; i < clusters; ++i) grid->order.push_back(i);
   if (machine_.settings().time != Time::kEager) {
@@ -155,6 +175,18 @@ std::unique_ptr<Cta> Schedule::make_cta(Grid& grid, Cluster& cluster, uint32_t r
   return cta;
 }
 
+std::vector<GridCounts> Schedule::counts() const {
+  std::vector<GridCounts> all;
+  for (const auto& grid : grids_) {
+    all.push_back(grid->counts);
+    for (size_t i = 0; i < grid->read_bytes.size(); ++i) {
+      if (grid->read_bytes[i] != 0)
+        all.back().read_bytes[machine_.memory().name(i)] += grid->read_bytes[i];
+    }
+  }
+  return all;
+}
+
 // Blocks whose threads have all exited. What is pending then would read or write memory that another block may have by then.
 Status Schedule::end_ctas(Cluster& cluster) {
   for (const auto& cta : cluster.ctas) {
@@ -171,6 +203,10 @@ Status Schedule::end_ctas(Cluster& cluster) {
     }
     cta->has_ended = true;
     for (auto& warp : cta->warps) warp->registers = {};
+    GridCounts& counts = cta->grid->counts;
+    counts.all += cta->counts;
+    counts.most.raise_to(cta->counts);
+    counts.most_bytes_in_flight = std::max(counts.most_bytes_in_flight, cta->pending.most_bytes());
     if (!cta->launched_dependents) ++cta->grid->dependents_launched;
     cta->launched_dependents = true;
     ++cta->grid->ended;

@@ -18,6 +18,7 @@
 
 #include "octet/status.hpp"
 #include "ptxsim/machine/async.h"
+#include "ptxsim/machine/counts.h"
 #include "ptxsim/machine/cta.h"
 #include "ptxsim/machine/memory.h"
 #include "ptxsim/machine/program.h"
@@ -45,6 +46,8 @@ struct Settings {
   bool refuses_unset_shared_reads = false;
   OrderCheck order = OrderCheck::kError;
   uint32_t num_sms = 132;  // %nsmid
+  // Of a multiprocessor, what a block reserves for the system with them: 228 KiB and 2048 threads, sm_90 and sm_100.
+  uint32_t sm_shared_bytes = 233472, sm_threads = 2048;
   Arithmetic arithmetic = Arithmetic::kExact;
   // tcgen05.cp behind an mma that reads its target, or behind another cp to it, is no race: others' kernels rely on it (tensor_memory.h).
   bool copies_follow_products = false;
@@ -59,14 +62,6 @@ struct Launch {
   bool is_programmatic = false;     // may start when the launch before it lets it (griddepcontrol)
 };
 
-struct Counts {
-  uint64_t instructions = 0;       // of warps
-  uint64_t lane_instructions = 0;  // of lanes
-  uint64_t polls = 0;              // waits that found nothing, of instructions
-  uint64_t global_read_bytes = 0, global_written_bytes = 0;
-  uint64_t async_ops = 0;
-};
-
 // Called before each instruction that a warp runs.
 using Trace = std::function<void(const Cta&, const Warp&, LaneMask, const Insn&)>;
 
@@ -78,6 +73,8 @@ class Machine {
   const Settings& settings() const { return settings_; }
   const Counts& counts() const { return counts_; }
   Counts& counts() { return counts_; }
+  // Of the last run's grids, in the order of their launches; of blocks that have ended.
+  const std::vector<GridCounts>& grid_counts() const { return grid_counts_; }
   Random& random() { return random_; }
   // What the checker has found, and how often: kReport.
   const std::map<std::string, uint64_t>& reports() const { return reports_; }
@@ -95,6 +92,7 @@ class Machine {
   Random random_;
   GlobalMemory memory_;
   Counts counts_;
+  std::vector<GridCounts> grid_counts_;
   uint64_t grids_made_ = 0;
   std::map<std::string, uint64_t> reports_;
   Trace trace_;

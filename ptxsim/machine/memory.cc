@@ -46,8 +46,9 @@ uint64_t GlobalMemory::allocate(std::string name, uint64_t bytes, bool is_read_o
   constexpr uint64_t kAlign = 256, kGap = 1 << 20;  // a gap that a stray index does not jump
   const uint64_t base = next_;
   next_ = (base + bytes + kGap + kAlign - 1) / kAlign * kAlign;
-  allocations_.push_back(
-      std::make_unique<Allocation>(Allocation{std::move(name), base, Memory(bytes), is_read_only}));
+  names_.push_back(name);
+  allocations_.push_back(std::make_unique<Allocation>(
+      Allocation{std::move(name), base, Memory(bytes), is_read_only, names_.size() - 1}));
   return base;
 }
 

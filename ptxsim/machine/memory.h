@@ -58,6 +58,7 @@ struct Allocation {
   uint64_t base = 0;
   Memory memory;
   bool is_read_only = false;
+  size_t number = 0;  // of all that were ever made
 };
 
 class GlobalMemory {
@@ -70,6 +71,7 @@ class GlobalMemory {
 
   // The allocation that [address, address + count) lies in, or null.
   Allocation* find(uint64_t address, uint64_t count);
+  const std::string& name(size_t number) const { return names_[number]; }
   // Why find finds none: the address, and the allocation that is nearest below it.
   std::string explain(uint64_t address, uint64_t count) const;
 
@@ -78,6 +80,7 @@ class GlobalMemory {
 
  private:
   std::vector<std::unique_ptr<Allocation>> allocations_;  // ascending
+  std::vector<std::string> names_;                        // of all that were ever made
   size_t last_ = 0;                                       // where the last find found
   uint64_t next_ = kGlobalBase;
 };

@@ -101,8 +101,9 @@ struct Program {
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
   std::vector<SharedSymbol> shared;
-  uint32_t static_shared_bytes = 0;            // where the dynamic ones begin
-  uint32_t local_bytes = 0;                    // a thread
+  uint32_t static_shared_bytes =
+      0;                     // where the dynamic ones begin: with what is reserved for the system
+  uint32_t local_bytes = 0;  // a thread
   std::array<uint32_t, 3> required_threads{};  // .reqntid; 0: not said
   std::array<uint32_t, 3> most_threads{};      // .maxntid; 0: not said
   std::array<uint32_t, 3> cluster{};           // .reqnctapercluster; 0: not said

@@ -84,6 +84,7 @@ Status Schedule::round(bool* progress) {
 
 Status Schedule::turn(Cta& cta, bool* progress) {
   bool went_on = false;
+  const Counts before = machine_.counts();
   const size_t from = machine_.random().below(cta.warps.size());
   for (size_t i = 0; i < cta.warps.size(); ++i) {
     Warp& warp = *cta.warps[(from + i) % cta.warps.size()];
@@ -96,6 +97,7 @@ Status Schedule::turn(Cta& cta, bool* progress) {
     }
   }
   if (!went_on) OCTET_RETURN_IF_ERROR(perform(cta, true, &went_on));
+  cta.counts += machine_.counts() - before;
   *progress |= went_on;
   return {};
 }
@@ -227,6 +229,11 @@ Status Schedule::stuck() const {
   return invalid_argument("nothing can go on:" + places);
 }
 
-Status Machine::run(std::span<const Launch> launches) { return Schedule(*this, launches).run(); }
+Status Machine::run(std::span<const Launch> launches) {
+  Schedule schedule(*this, launches);
+  Status status = schedule.run();
+  grid_counts_ = schedule.counts();
+  return status;
+}
 
 }  // namespace octet::ptxsim::machine

@@ -23,6 +23,7 @@ class Schedule {
   Schedule(Machine& machine, std::span<const Launch> launches)
       : machine_(machine), launches_(launches) {}
   Status run();
+  std::vector<GridCounts> counts() const;  // of the grids
 
  private:
   // grids.cc

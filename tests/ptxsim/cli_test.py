@@ -36,6 +36,11 @@ def main():
         assert "block 0 warp 0 lanes ffffffff line 16: ld.global.u32 %r2, [%rd4];" in done.stdout, done.stdout
         assert "instructions 11  lanes 352" in done.stdout, done.stdout
         assert "global bytes read 128, written 128" in done.stdout, done.stdout
+        done = run(ptxsim, ptx, path, "--json", "--sms", "3")
+        counts = json.loads(done.stdout)
+        assert counts["kernel"] == "twice" and counts["waves"] == 1 and counts["blocks_per_sm"] == 32, counts
+        assert counts["all"] == counts["most_of_a_block"] and counts["all"]["lane_instructions"] == 352, counts
+        assert counts["read_bytes"] == {"x": 128} and counts["most_bytes_in_flight"] == 0, counts
         assert run(ptxsim, ptx, "--list").stdout == "twice\n"
 
         call["block"] = [64]

@@ -64,7 +64,7 @@ class Device {
   ptxsim::machine::Machine machine_;
 };
 
-// Every mode of time with each of so many seeds.
+// Every mode of time with each of so many seeds; or what OCTET_SIM says alone.
 std::vector<ptxsim::machine::Settings> all_times(uint64_t seeds);
 std::string shown(const ptxsim::machine::Settings& settings);
 

@@ -20,6 +20,7 @@ class LaunchQueue {
   LaunchQueue(const LaunchQueue&) = delete;
   LaunchQueue& operator=(const LaunchQueue&) = delete;
 
+  const std::vector<ptxsim::machine::Launch>& launches() const { return launches_; }  // not run yet
   // Runs what was launched, in the order of a stream, each with its programmatic edge.
   Status run_all();
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests of kernels in the simulator: PROGRAM [--gtest_...] FILE.ptx ...
+// Tests of kernels in the simulator: PROGRAM [--gtest_...] FILE.ptx ..., or the files and one setting by the environment (sim_settings.h).
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 
 #include "ptxsim/text/parse.h"
 #include "sim_device.h"
+#include "sim_settings.h"
 
 namespace octet::sim {
 namespace {
@@ -17,12 +18,12 @@ std::vector<text::Module>& modules() {
   return all;
 }
 
-bool load(const char* path) {
+bool load(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   const std::string source{std::istreambuf_iterator<char>(in), {}};
   auto module = text::parse(source);
   if (!module.ok()) {
-    std::printf("%s: %s\n", path, module.status().why.c_str());
+    std::printf("%s: %s\n", path.c_str(), module.status().why.c_str());
     return false;
   }
   modules().push_back(std::move(module).value());
@@ -61,6 +62,8 @@ Result<const machine::Program*> find_kernel(const std::string& part_of_name) {
 }
 
 std::vector<machine::Settings> all_times(uint64_t seeds) {
+  machine::Settings one;
+  if (take_environment(one)) return {one};
   std::vector<machine::Settings> all;
   for (const machine::Time time :
        {machine::Time::kEager, machine::Time::kRandom, machine::Time::kLate}) {
@@ -83,8 +86,10 @@ std::string shown(const machine::Settings& settings) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    if (!octet::sim::load(argv[i])) return 1;
+  std::vector<std::string> files(argv + 1, argv + argc);
+  if (files.empty()) files = octet::sim::ptx_of_environment();
+  for (const std::string& file : files) {
+    if (!octet::sim::load(file)) return 1;
   }
-  return argc < 2 ? 1 : RUN_ALL_TESTS();
+  return files.empty() ? 1 : RUN_ALL_TESTS();
 }

@@ -10,7 +10,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "ptxsim/insn/decode.h"
 #include "ptxsim/machine/machine.h"
 #include "ptxsim/text/parse.h"
+#include "sim_settings.h"
 
 namespace octet::sim {
 
@@ -37,20 +37,6 @@ inline std::string without_hashes(const std::string& name) {
     i = is_hash ? i + 8 : std::max(end, i + 1);
   }
   return plain;
-}
-
-inline machine::Settings settings_of_environment() {
-  machine::Settings settings;
-  settings.num_sms = 4;
-  const char* text = std::getenv("OCTET_SIM");
-  std::istringstream in(text == nullptr ? "" : text);
-  std::string time;
-  in >> time >> settings.seed >> settings.num_sms;
-  settings.time = time == "late"     ? machine::Time::kLate
-                  : time == "random" ? machine::Time::kRandom
-                                     : machine::Time::kEager;
-  if (std::getenv("OCTET_SIM_ORDER") != nullptr) settings.order = machine::OrderCheck::kReport;
-  return settings;
 }
 
 class Runtime {
@@ -72,7 +58,7 @@ class Runtime {
 
   machine::Machine& machine() {
     if (machine_ == nullptr) {
-      machine_ = std::make_unique<machine::Machine>(settings_of_environment());
+      machine_ = std::make_unique<machine::Machine>(settings());
       load();
       if (const char* tables = std::getenv("OCTET_SIM_TABLES"); tables != nullptr) {
         if (const Status status = insn::use_approx_tables(tables); !status.ok()) fail(status);
@@ -116,10 +102,15 @@ class Runtime {
   }
 
  private:
+  static machine::Settings settings() {
+    machine::Settings base;
+    base.num_sms = 4;
+    take_environment(base);
+    return base;
+  }
+
   void load() {
-    const char* paths = std::getenv("OCTET_PTX");
-    std::istringstream in(paths == nullptr ? "" : paths);
-    for (std::string path; std::getline(in, path, ':');) {
+    for (const std::string& path : ptx_of_environment()) {
       std::ifstream file(path, std::ios::binary);
       const std::string source{std::istreambuf_iterator<char>(file), {}};
       auto module = text::parse(source);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ptxsim FILE.ptx RUN.json: runs a kernel on the CPU (run_file.h), prints what it did and, with --trace, each instruction.
+// ptxsim FILE.ptx RUN.json: runs a kernel on the CPU (run_file.h), prints what it did (machine/counts.h; with --json as an object of one
+// line) and, with --trace, each instruction.
 // Exit: 0, 1 the run failed (the reason goes to stderr), 2 misused.
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -17,7 +18,8 @@ namespace {
 struct Flags {
   std::string ptx, run, time = "eager", tables, arithmetic = "exact";
   uint64_t seed = 1;
-  bool trace = false, lists = false, reads_unset = false;
+  uint32_t num_sms = 132;
+  bool trace = false, lists = false, reads_unset = false, json = false;
   int trace_block = -1, trace_warp = -1;
 };
 
@@ -27,6 +29,7 @@ machine::Settings settings_of(const Flags& flags) {
                   : flags.time == "random" ? machine::Time::kRandom
                                            : machine::Time::kEager;
   settings.seed = flags.seed;
+  settings.num_sms = flags.num_sms;
   settings.refuses_unset_reads = !flags.reads_unset;
   settings.arithmetic = flags.arithmetic == "truncated" ? machine::Arithmetic::kTruncated
                                                         : machine::Arithmetic::kExact;
@@ -41,7 +44,12 @@ void list(const text::Module& module) {
   }
 }
 
-void print_counts(const machine::Counts& counts) {
+void print_counts(const machine::Machine& machine, bool as_json) {
+  const machine::Counts& counts = machine.counts();
+  if (as_json) {
+    for (const machine::GridCounts& grid : machine.grid_counts()) fmt::print("{}\n", json_of(grid));
+    return;
+  }
   fmt::print(
       "instructions {}  lanes {}  polls {}  asynchronous {}  global bytes read {}, written {}\n",
       counts.instructions, counts.lane_instructions, counts.polls, counts.async_ops,
@@ -83,7 +91,7 @@ Status simulate(const Flags& flags) {
   }
   const Status status = machine.run(machine::Launch{&program, run.grid, run.block, run.cluster,
                                                     run.shared_bytes, run.parameters, false});
-  print_counts(machine.counts());
+  print_counts(machine, flags.json);
   OCTET_RETURN_IF_ERROR(status);
   return write_buffers(run, machine.memory());
 }
@@ -106,6 +114,9 @@ int main(int argc, char** argv) {
                  "a folder of a device's ex2, rcp and sqrt: ex2.i8, rcp.i8, sqrt.i8");
   app.add_flag("--read-unset", flags.reads_unset,
                "reads of bytes that nobody has written give poison and are no error");
+  app.add_option("--sms", flags.num_sms, "multiprocessors of the device")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", flags.json, "print the counts as JSON, in one line");
   app.add_flag("--trace", flags.trace, "print each instruction");
   app.add_option("--trace-block", flags.trace_block, "of this block alone");
   app.add_option("--trace-warp", flags.trace_warp, "of this warp alone");

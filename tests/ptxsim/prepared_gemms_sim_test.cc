@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GEMM pair of prepared tensors (src/sm100, src/sm120) in the simulator, as nvcc emits it, with its own host code and tensor maps:
+// every shape, row count, routing, grid, sum and order of events within semantics.md section 12's bounds, the checker silent.
+#include <gtest/gtest.h>
+
+#include "prepared_backend.h"
+#include "prepared_run.h"
+#include "sim_launch.h"
+
+namespace octet::sim {
+namespace {
+
+using ptxsim::machine::Arithmetic;
+using ptxsim::machine::Settings;
+
+// Shapes of the public cases of gemm1, gemm2, layer and run (tests/oracle/make_vectors.py) that the kernels take, whose I may be padded
+// by anything: E, H, I, k.
+constexpr PreparedShape kShapes[] = {
+    {32, 128, 64, 6}, {32, 128, 80, 8}, {32, 128, 464, 2}, {32, 128, 576, 6},
+    {32, 128, 96, 6}, {96, 256, 96, 2}, {64, 256, 128, 3},
+};
+// V4.1's slice, with experts for the routings alone.
+constexpr PreparedShape kSlice = {2, 5120, 576, 2};
+
+constexpr Ids kPatterns[] = {Ids::kRandom,     Ids::kFew,  Ids::kSame, Ids::kMasked,
+                             Ids::kDuplicates, Ids::kNone, Ids::kAll};
+
+// A run of a problem: everything that differs from run to run without a change of what is right.
+void expect_right(PreparedJudge& judge, const PreparedLayer& layer, const PreparedRows& in,
+                  int ctas, const Settings& settings) {
+  SCOPED_TRACE(testing::Message() << shown(layer.shape) << ", T " << in.tokens << ", " << ctas
+                                  << " CTAs, " << shown(settings) << ", sums "
+                                  << (settings.arithmetic == Arithmetic::kExact ? "exact" : "cut"));
+  const PreparedResult result = run_pair(layer, in, ctas, settings);
+  if (!result.rows.empty()) judge.judge(result);
+}
+
+constexpr Arithmetic sums_of(size_t i) {
+  return i % 2 == 0 ? Arithmetic::kExact : Arithmetic::kTruncated;
+}
+
+// Each row count with each time; the grid, the sums and the routing go round.
+TEST(PreparedGemms, AreRightOnThePublicShapes) {
+  size_t i = 0;
+  for (const PreparedShape& shape : kShapes) {
+    const PreparedLayer exact(shape, Values::kExactSums, 1), any(shape, Values::kAny, 2);
+    for (int64_t tokens = 1; tokens <= 8; ++tokens) {
+      const PreparedLayer& layer = i % 2 == 0 ? exact : any;
+      const PreparedRows in(layer, tokens, kPatterns[i % std::size(kPatterns)],
+                            static_cast<unsigned>(i));
+      PreparedJudge judge(layer, in);
+      const int grids[] = {3, 1, 7, static_cast<int>(in.tiles() * 9 + 1)};
+      for (Settings settings : all_times(1)) {
+        settings.seed += i;
+        settings.arithmetic = sums_of(i / 2);
+        expect_right(judge, layer, in, grids[i % std::size(grids)], settings);
+        if (HasFailure()) return;
+        ++i;
+      }
+    }
+  }
+}
+
+TEST(PreparedGemms, AreRightAtV41sSlice) {
+  const PreparedLayer exact(kSlice, Values::kExactSums, 3), any(kSlice, Values::kAny, 4);
+  size_t i = 0;
+  for (const int64_t tokens : {1, 6, 8}) {
+    const PreparedLayer& layer = tokens == 6 ? exact : any;
+    const PreparedRows in(layer, tokens, tokens == 1 ? Ids::kSame : Ids::kMasked,
+                          static_cast<unsigned>(tokens));
+    PreparedJudge judge(layer, in);
+    for (Settings settings : all_times(8)) {
+      settings.arithmetic = sums_of(i++);
+      expect_right(judge, layer, in, 5, settings);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Small, and enough items a CTA that each ring comes round and each accumulator is used again.
+TEST(PreparedGemms, AreRightWhereEveryRingWraps) {
+  const PreparedShape shape = {4, 512, 96, 2};
+  const cuda::PreparedGemms& gemms = prepared_backend().gemms;
+  const PreparedLayer layer(shape, Values::kExactSums, 5);
+  const PreparedRows in(layer, 3, Ids::kAll, 6);
+  ASSERT_EQ(in.tiles(), 4);
+  const cuda::GemmPlan one = gemms.gemm1_plan(shape.hidden, shape.intermediate),
+                       two = gemms.gemm2_plan(shape.hidden, shape.padded());
+  const int stage_chunks = static_cast<int>(prepared_backend().gemm1_stage_chunks);
+  ASSERT_GT(4 * one.blocks * one.chunks / stage_chunks, one.stages);
+  ASSERT_GT(4 * two.blocks * two.chunks, two.stages);
+  PreparedJudge judge(layer, in);
+  for (const Settings& settings : all_times(1)) {
+    expect_right(judge, layer, in, 1, settings);
+    if (HasFailure()) return;
+  }
+}
+
+// Same bytes on any grid and in any order; two sums may differ in theirs.
+TEST(PreparedGemms, GiveTheSameBytesOnAnyGridAndInAnyOrder) {
+  const PreparedShape shape = {5, 384, 160, 3};
+  const PreparedLayer layer(shape, Values::kAny, 7);
+  const PreparedRows in(layer, 7, Ids::kRandom, 8);
+  PreparedJudge judge(layer, in);
+  const auto runs = all_times(2);
+  const PreparedResult first = run_pair(layer, in, 1, runs.front());
+  ASSERT_FALSE(first.rows.empty());
+  judge.judge(first);
+  int ctas = 1;
+  for (const Settings& settings : runs) {
+    ctas = ctas * 2 + 1;
+    EXPECT_TRUE(run_pair(layer, in, ctas, settings) == first) << ctas << ", " << shown(settings);
+    if (HasFailure()) return;
+  }
+}
+
+// A row alone has the bytes that it has among others, wherever it stands.
+TEST(PreparedGemms, GiveARowTheSameBytesAmongOthers) {
+  const PreparedShape shape = {4, 256, 96, 2};
+  const PreparedLayer layer(shape, Values::kAny, 9);
+  const PreparedRows in(layer, 8, Ids::kRandom, 10);
+  const Settings settings = all_times(1).front();
+  const PreparedResult together = run_pair(layer, in, 3, settings);
+  ASSERT_FALSE(together.rows.empty());
+  for (int64_t t = 0; t < in.tokens; ++t) {
+    const auto part = [&](const auto& all, int64_t width) {
+      return std::vector(all.begin() + t * width, all.begin() + (t + 1) * width);
+    };
+    const PreparedRows row(shape, part(in.x_quant, shape.hidden),
+                           part(in.x_scale, shape.hidden / 32), part(in.ids, shape.top_k));
+    const PreparedResult alone = run_pair(layer, row, 2, settings);
+    ASSERT_FALSE(alone.rows.empty());
+    for (int64_t j = 0; j < shape.top_k; ++j) {
+      const auto bytes_of = [&](const PreparedResult& r, int32_t at) {
+        return std::vector(r.rows.begin() + at * shape.hidden,
+                           r.rows.begin() + (at + 1) * shape.hidden);
+      };
+      EXPECT_EQ(bytes_of(alone, row.permuted[static_cast<size_t>(j)]),
+                bytes_of(together, in.permuted[static_cast<size_t>(t * shape.top_k + j)]))
+          << "token " << t << ", slot " << j;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace octet::sim

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the environment says of a simulated run:
+//
+//   OCTET_PTX        files of PTX, separated by ':': the kernels
+//   OCTET_SIM        "late 7": time and seed; "late 7 16": and multiprocessors
+//   OCTET_SIM_ORDER  report: what the ordering checker finds is no error
+#pragma once
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "ptxsim/machine/machine.h"
+
+namespace octet::sim {
+
+inline std::vector<std::string> ptx_of_environment() {
+  const char* paths = std::getenv("OCTET_PTX");
+  std::istringstream in(paths == nullptr ? "" : paths);
+  std::vector<std::string> all;
+  for (std::string path; std::getline(in, path, ':');) all.push_back(path);
+  return all;
+}
+
+// Changes what is set there. False: OCTET_SIM is not, so time and seed are still the caller's.
+inline bool take_environment(ptxsim::machine::Settings& settings) {
+  using ptxsim::machine::Time;
+  if (std::getenv("OCTET_SIM_ORDER") != nullptr)
+    settings.order = ptxsim::machine::OrderCheck::kReport;
+  const char* text = std::getenv("OCTET_SIM");
+  if (text == nullptr) return false;
+  std::istringstream in(text);
+  std::string time;
+  in >> time >> settings.seed >> settings.num_sms;
+  settings.time = time == "late" ? Time::kLate : time == "random" ? Time::kRandom : Time::kEager;
+  return true;
+}
+
+}  // namespace octet::sim
