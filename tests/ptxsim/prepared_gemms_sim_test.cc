@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GEMM pair of prepared tensors (src/sm100, src/sm120) in the simulator, as nvcc emits it, with its own host code and tensor maps:
 // every shape, row count, routing, grid, sum and order of events within semantics.md section 12's bounds, the checker silent.
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "layouts/prepared.h"
 #include "prepared_backend.h"
 #include "prepared_run.h"
 #include "reference/index.h"
@@ -147,6 +149,39 @@ TEST(PreparedGemms, TakeOddScalesCodesAndLimits) {
   for (const Settings& settings : all_times(2)) {
     expect_right(judge, layer, in, ++ctas, settings);
     if (HasFailure()) return;
+  }
+}
+
+// Blocks of h whose amax is 448 and a millionth more or less: up 7 and 2^-17 times x, gate 64, so that the sigmoid is 1.
+TEST(PreparedGemms, TakeTheScaleOfABlockAtItsEdge) {
+  const PreparedShape shape = {1, 128, 64, 1};
+  PreparedLayer layer(shape, Values::kExactSums, 14);
+  std::fill(layer.w13.begin(), layer.w13.end(), uint8_t{0});
+  layer.clamp = {100.0F};
+  const auto set = [&](layouts::W13Row row, int64_t block, int scale, uint8_t codes) {
+    const int64_t n = layouts::w13_stored_row(row);
+    layer.w13[static_cast<size_t>(n * 64 + 16 * block)] = codes;
+    layer.w13_scale[static_cast<size_t>(reference::scale_index(ScaleLayout::k128x4, 4, n, block))] =
+        static_cast<uint8_t>(scale);
+  };
+  for (const int64_t column : {5, 40}) {
+    set({column, false}, 0, 127, 0x27);       // 6 and 1
+    set({column, false}, 1, 127 - 17, 0x02);  // 1
+    set({column, true}, 0, 127 + 4, 0x06);    // 4
+  }
+  constexpr uint8_t kOne = 0x38, kMinusOne = 0xB8;
+  std::vector<uint8_t> x(size_t{3} * 128, kOne);
+  x[128 + 32] = kMinusOne;
+  x[256 + 32] = 0;
+  const PreparedRows in(shape, x, std::vector<uint8_t>(12, 127), {0, 0, 0});
+  PreparedJudge judge(layer, in);
+  for (const Settings& settings : all_times(1)) {
+    const PreparedResult result = run_pair(layer, in, 1, settings);
+    ASSERT_FALSE(result.rows.empty());
+    judge.judge(result);
+    EXPECT_EQ(result.h_scales[0], 128);   // 448.0005
+    EXPECT_EQ(result.h_scales[16], 127);  // 447.9995
+    EXPECT_EQ(result.h_scales[32], 127);  // 448
   }
 }
 
