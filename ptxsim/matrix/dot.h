@@ -26,12 +26,13 @@ struct Arithmetic {
   enum class Sum { kExact, kTruncated };
   Sum sum = Sum::kExact;
   int fraction_bits = 25;  // kTruncated: f32's 23 and two more
+  int result_bits = 24;    // kTruncated: that the sum is cut to
 };
 constexpr Arithmetic kExactSum = {};
 // Of f16 and bf16 everywhere, and of 8-bit formats on Blackwell.
 constexpr Arithmetic kTruncated25 = {Arithmetic::Sum::kTruncated, 25};
 // Of e4m3 and e5m2 on Hopper.
-constexpr Arithmetic kTruncated13 = {Arithmetic::Sum::kTruncated, 13};
+constexpr Arithmetic kTruncated13 = {Arithmetic::Sum::kTruncated, 13, 14};
 
 // Codes of a matrix, line by line, as numbers and as exponents: what dot takes a line of.
 class Factors {

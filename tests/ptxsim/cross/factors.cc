@@ -52,6 +52,8 @@ uint32_t code_of(const Form& form, Draw draw, uint64_t random) {
       else
         exponent = most;
       break;
+    case Draw::kZeros:
+      return sign;
     case Draw::kAny:
       break;
   }
@@ -70,6 +72,8 @@ uint32_t accumulator_of(const Form& form, Draw draw, uint64_t random) {
   const auto spread = static_cast<int>(random % 24);
   const uint32_t any = static_cast<uint32_t>(random % 254) << 23;
   switch (draw) {
+    case Draw::kZeros:
+      return sign;
     case Draw::kExact:
       return small_code({23, 8, 127, true}, random);
     case Draw::kNear:

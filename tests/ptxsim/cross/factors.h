@@ -15,9 +15,10 @@ enum class Draw {
   kSpecial,    // every code: NaN and Inf, too
   kSubnormal,  // subnormal numbers, zeros and the smallest normal ones
   kLarge,      // sums beyond binary32 or near it
+  kZeros,      // zeros of both signs, so are the accumulators
 };
-constexpr std::string_view kDrawNames[] = {"exact sums",  "near",      "any numbers",
-                                           "NaN and Inf", "subnormal", "large"};
+constexpr std::string_view kDrawNames[] = {"exact sums", "near",  "any numbers", "NaN and Inf",
+                                           "subnormal",  "large", "zeros"};
 
 // Elements of a format ("f16", "bf16", "e4m3", "e5m2"), one after the other.
 Bytes codes_of(std::string_view format, Draw draw, size_t count, uint64_t seed);

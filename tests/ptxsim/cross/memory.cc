@@ -56,6 +56,39 @@ void add_loads(std::vector<Case>& cases) {
                               threads(64)));
 }
 
+// Bytes of a thread go to shared memory by one width and come back by another, and on by relaxed and cached forms.
+void add_shared(std::vector<Case>& cases) {
+  const std::string body =
+      own_place(0, 0, 16) + own_place(1, 1, 128) +
+      "mov.u32 %r20, s; mad.lo.u32 %r20, %tx, 64, %r20; ld.relaxed.gpu.global.v4.u32 {%r1, %r2, "
+      "%r3, %r4}, [%d0];\n"
+      "st.shared.v4.u32 [%r20], {%r2, %r1, %r4, %r3}; mov.b32 {%h0, %h1}, %r1; mov.b32 {%h2, %h3}, "
+      "%r3; st.shared.v4.u16 [%r20+16], {%h3, %h0, %h1, %h2}; "
+      "st.shared.v2.u16 [%r20+24], {%h1, %h3}; st.shared.u8 [%r20+28], %h2; st.shared.u8 "
+      "[%r20+29], %r4; st.shared.u16 [%r20+30], %h0; "
+      "st.shared.v4.u8 [%r20+32], {%h0, %h1, %h2, %h3}; mov.b64 %d2, {%r1, %r4}; st.shared.u64 "
+      "[%r20+40], %d2; "
+      "st.shared.v2.u64 [%r20+48], {%d2, %d2};\n"
+      "ld.shared.s8 %r5, [%r20+1]; ld.shared.u8 %r6, [%r20+29]; ld.shared.v2.u16 {%h4, %h5}, "
+      "[%r20+4]; "
+      "ld.shared.v4.u8 {%h6, %h7, %h8, %h9}, [%r20+8]; ld.shared.v2.u32 {%r7, %r8}, [%r20+16]; "
+      "ld.shared.v4.u16 {%h10, %h11, %h12, %h13}, [%r20+24]; "
+      "ld.shared.u64 %d3, [%r20+48]; ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r20+32];\n"
+      "st.relaxed.gpu.global.v2.u32 [%d1], {%r5, %r6}; st.global.v2.u16 [%d1+8], {%h5, %h4}; "
+      "st.global.v4.u8 [%d1+12], {%h9, %h8, %h6, %h7}; "
+      "st.global.v4.u16 [%d1+16], {%h13, %h10, %h12, %h11}; st.relaxed.gpu.global.u32 [%d1+24], "
+      "%r7; st.global.u8 [%d1+28], %r8; "
+      "st.global.u64 [%d1+32], %d3; st.v4.u32 [%d1+48], {%r13, %r12, %r11, %r10};\n"
+      "ld.relaxed.gpu.global.u64 %d4, [%d0+8]; st.global.u64 [%d1+64], %d4; ld.global.cg.v4.u32 "
+      "{%r1, %r2, %r3, %r4}, [%d0]; "
+      "membar.cta; membar.gl; st.v4.u32 [%d1+80], {%r1, %r2, %r3, %r4}; "
+      "ld.global.nc.L1::no_allocate.v4.u32 {%r1, %r2, %r3, %r4}, [%d0]; "
+      "st.v4.u32 [%d1+96], {%r4, %r3, %r2, %r1};";
+  cases.push_back(simple_case("memory/shared memory by every width", body,
+                              {input("a", random_bytes(64 * 16, 45)), output("d", 64 * 128)},
+                              threads(64), kShared));
+}
+
 void add_spaces(std::vector<Case>& cases) {
   Case made;
   made.name = "memory/variables, local and generic addresses";
@@ -153,7 +186,9 @@ void add_atomics(std::vector<Case>& cases) {
     const bool is_float = type_of(form) == "f32";
     const std::string value = is_float     ? "cvt.rn.f32.u32 %r5, %tx;"
                               : bytes == 8 ? "mad.wide.u32 %d5, %tx, %tx, 1;"
-                                           : "mad.lo.u32 %r5, %tx, 0x10001, 77;";
+                              : form == std::string("inc.u32")
+                                  ? "mov.u32 %r5, 1000;"
+                                  : "mad.lo.u32 %r5, %tx, 0x10001, 77;";
     const std::string a = bytes == 8 ? "%d5" : "%r5";
     std::string text = fmt::format(
         "ld.param.u64 %d0, [p0]; and.b32 %r1, %tx, 3; mad.wide.u32 %d0, %r1, {}, %d0; {} "
@@ -170,6 +205,7 @@ void add_atomics(std::vector<Case>& cases) {
 
 void add_memory(std::vector<Case>& cases) {
   add_loads(cases);
+  add_shared(cases);
   add_spaces(cases);
   add_atomics(cases);
 }

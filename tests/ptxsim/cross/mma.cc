@@ -65,8 +65,8 @@ Case mma_case(const Form& form, Draw draw) {
 
 void add_mma(std::vector<Case>& cases) {
   for (const Form& form : kForms) {
-    for (const Draw draw :
-         {Draw::kExact, Draw::kNear, Draw::kAny, Draw::kSpecial, Draw::kSubnormal, Draw::kLarge})
+    for (const Draw draw : {Draw::kExact, Draw::kNear, Draw::kAny, Draw::kSpecial, Draw::kSubnormal,
+                            Draw::kLarge, Draw::kZeros})
       cases.push_back(mma_case(form, draw));
   }
 }

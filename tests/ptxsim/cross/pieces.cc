@@ -58,7 +58,8 @@ std::string wait_parity(const std::string& address, int parity) {
   return fmt::format(
       "mov.u32 %r155, 0;\n"
       "WAIT{0}: mbarrier.try_wait.parity.shared::cta.b64 %p14, [{1}], {2}; @%p14 bra WAITED{0}; "
-      "add.u32 %r155, %r155, 1; setp.lt.u32 %p13, %r155, 1000; @%p13 bra WAIT{0};\nWAITED{0}:\n",
+      "add.u32 %r155, %r155, 1; setp.lt.u32 %p13, %r155, 1000; @%p13 bra WAIT{0};\n"
+      "mov.u32 %r156, s; st.shared.u32 [%r156], 0xDEADBEEF;\nWAITED{0}:\n",
       label, address, parity);
 }
 

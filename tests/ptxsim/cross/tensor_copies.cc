@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cp.async.bulk.tensor in tile mode: every swizzle, element type and rank, steps, boxes beyond the tensor on every side, both ways.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <fmt/format.h>
 
 #include "case.h"
@@ -49,6 +52,22 @@ uint64_t tensor_bytes(const TensorMapArgs& args) {
                    : args.strides[rank - 2] * args.dims[rank - 1];
 }
 
+// Random; of 32-bit floats also what lies between two tfloat32, subnormal numbers, NaN and Inf.
+Bytes tensor_content(const TensorMapArgs& args) {
+  const auto type = TileType(args.type);
+  const bool is_f32 = type == TileType::kFloat32 ||
+                      (type >= TileType::kFloat32Ftz && type <= TileType::kTfloat32Ftz);
+  Bytes bytes = random_bytes(tensor_bytes(args), 61);
+  for (size_t i = 0; is_f32 && i < bytes.size() / 4; ++i) {
+    uint32_t word = 0;
+    std::memcpy(&word, &bytes[4 * i], 4);
+    const uint32_t forms[] = {word & 0xFFFFF000, word, word & 0x807FFFFF,
+                              i % 16 == 3 ? word | 0x7F800000 : (word & 0xFFFFE000) | 0x1001};
+    std::memcpy(&bytes[4 * i], &forms[i % 4], 4);
+  }
+  return bytes;
+}
+
 // What the mbarrier is told.
 uint64_t box_bytes(const TensorMapArgs& args) {
   uint64_t elements = args.box[0];
@@ -88,13 +107,6 @@ Case made_of(std::string name, const std::string& body, const Copy& copy,
   return made;
 }
 
-// What a load of padded elements leaves between them is undefined: 0 here, in words 2 and 3 of each chunk.
-const char kClearGaps[] =
-    "and.b32 %r30, %tx, 2; setp.eq.u32 %p4, %r30, 0; mad.lo.u32 %r31, %tx, 4, %r1; add.u32 %r32, "
-    "%r31, 32768;\n"
-    "GAP: @!%p4 st.shared.u32 [%r31], 0; add.u32 %r31, %r31, 512; setp.lt.u32 %p5, %r31, %r32; "
-    "@%p5 bra GAP;\n";
-
 void add_load(std::vector<Case>& cases, const std::string& name, const Copy& copy) {
   const std::string text =
       set_coordinates(copy) + fill_shared(kWords, 128) +
@@ -107,13 +119,10 @@ void add_load(std::vector<Case>& cases, const std::string& name, const Copy& cop
           "[%r1+{}], [%d1, {}], [%r2]{};\nISSUED:",
           box_bytes(copy.map), copy.at.size(), copy.has_hint ? ".L2::cache_hint" : "",
           copy.shared_offset, coordinates(copy.at), copy.has_hint ? ", %d2" : "") +
-      wait_parity("%r2", 0) +
-      (TileType(copy.map.type) == TileType::k16u4Align16b ? kClearGaps : "") +
-      dump_shared(1, kWords, 128);
-  cases.push_back(made_of(
-      "load, " + name, text, copy,
-      {input("tensor", random_bytes(tensor_bytes(copy.map), 61)), output("shared", 4 * kWords)},
-      0));
+      wait_parity("%r2", 0) + dump_shared(1, kWords, 128);
+  cases.push_back(made_of("load, " + name, text, copy,
+                          {input("tensor", tensor_content(copy.map)), output("shared", 4 * kWords)},
+                          0));
 }
 
 void add_store(std::vector<Case>& cases, const std::string& name, const Copy& copy) {
@@ -131,9 +140,11 @@ void add_store(std::vector<Case>& cases, const std::string& name, const Copy& co
       1));
 }
 
+// A store before the tensor is an illegal instruction.
 void add_both(std::vector<Case>& cases, const std::string& name, const Copy& copy) {
   add_load(cases, name, copy);
-  add_store(cases, name, copy);
+  if (std::all_of(copy.at.begin(), copy.at.end(), [](int at) { return at >= 0; }))
+    add_store(cases, name, copy);
 }
 
 Copy swizzled(Copy copy, int swizzle) {
@@ -170,11 +181,10 @@ void add_swizzles(std::vector<Case>& cases) {
 }
 
 void add_types(std::vector<Case>& cases) {
-  for (int i = 0; i <= static_cast<int>(TileType::k16u4Align8b); ++i) {
+  for (int i = 0; i <= static_cast<int>(TileType::kTfloat32Ftz); ++i) {
     const auto type = TileType(i);
     const auto row = static_cast<uint32_t>(1024 / tile_type_bits(type));  // elements in 128 bytes
-    if (row > 256) continue;
-    const int step = row > 128 ? 16 : 8;
+    const int step = 128 / tile_type_bits(type);
     Copy copy = swizzled({tensor(type, {3 * row, 20}, {row, 16}, 32), {step, 2}}, 3);
     add_both(cases, fmt::format("{}, 128 bytes", tile_type_name(type)), copy);
     copy.map.swizzle = 0;
@@ -183,24 +193,8 @@ void add_types(std::vector<Case>& cases) {
     copy.at = {static_cast<int>(3 * row) - step, 11};
     add_both(cases, fmt::format("{}, behind the tensor", tile_type_name(type)), copy);
     copy.map.fill = 1;
-    if (i >= static_cast<int>(TileType::kFloat16) && i <= static_cast<int>(TileType::kTfloat32Ftz))
+    if (i >= static_cast<int>(TileType::kFloat16))
       add_load(cases, fmt::format("{}, behind the tensor, NaN", tile_type_name(type)), copy);
-  }
-}
-
-void add_padded(std::vector<Case>& cases) {
-  for (const int swizzle : {0, 3}) {
-    Copy copy =
-        swizzled({tensor(TileType::k16u4Align16b, {384, 40}, {128, 24}), {128, 5}}, swizzle);
-    const std::string name =
-        fmt::format("16u4_align16b, {}", kSwizzles[static_cast<size_t>(swizzle)]);
-    add_load(cases, name, copy);
-    copy.at = {0, -3};
-    add_load(cases, name + ", before the tensor", copy);
-    copy.at = {384, 30};
-    add_load(cases, name + ", behind the tensor", copy);
-    copy.at = {-128, 30};
-    add_load(cases, name + ", before and behind the tensor", copy);
   }
 }
 
@@ -219,10 +213,10 @@ void add_ranks(std::vector<Case>& cases) {
       copy.at = {8, 1, 2, 1, 1};
       copy.at.resize(rank);
       add_both(cases, name, copy);
-      copy.at = {-5, -2, -1, -1, -2};
+      copy.at = {-8, -2, -1, -1, -2};
       copy.at.resize(rank);
       add_both(cases, name + ", before the tensor", copy);
-      copy.at = {27, 4, 4, 4, 2};
+      copy.at = {24, 4, 4, 4, 2};
       copy.at.resize(rank);
       add_both(cases, name + ", behind the tensor", copy);
       copy.at = {8, 1, 2, 1, 1};
@@ -230,7 +224,7 @@ void add_ranks(std::vector<Case>& cases) {
       copy.map.steps = {1, 2, 3, 2, 2};
       if (rank == 1) continue;
       add_both(cases, name + ", with steps", copy);
-      copy.at = {-3, -1, -2, -1, 2};
+      copy.at = {-16, -1, -2, -1, 2};
       copy.at.resize(rank);
       add_both(cases, name + ", with steps, beyond the tensor", copy);
     }
@@ -260,12 +254,22 @@ void add_hints(std::vector<Case>& cases) {
 void add_tensor_copies(std::vector<Case>& cases) {
   add_swizzles(cases);
   add_types(cases);
-  add_padded(cases);
   add_ranks(cases);
   add_hints(cases);
+  if (std::getenv("CROSS_PROBES")) {  // DEBUG
+    Copy c = {tensor(TileType::kUint16, {64, 32}, {32, 8}), {0, -3}};
+    add_store(cases, "PROBE negative row", c);
+    c.at = {-8, 0};
+    add_store(cases, "PROBE negative column", c);
+    Copy d = {tensor(TileType::kUint16, {64, 32, 4}, {32, 8, 2}), {0, 0, -1}};
+    add_store(cases, "PROBE negative third", d);
+    d.at = {0, 0, 0};
+    add_store(cases, "PROBE none", d);
+  }
 }
 
-// Each parameter at its limits and beyond, one at a time.
+// Each parameter at its limits and beyond, one at a time. Elements of 4 and 6 bits and atoms of 32 and 64 bytes are left out: a Hopper's
+// driver refuses them whatever the rest.
 void add_tensor_maps(std::vector<Case>& cases) {
   Case made;
   made.name = "tensor maps/which parameters are refused";
@@ -280,7 +284,7 @@ void add_tensor_maps(std::vector<Case>& cases) {
   };
   add([](TensorMapArgs&) {});
   for (const uint64_t off : {8, 16, 32, 64}) add([=](TensorMapArgs& a) { a.base += off; });
-  for (int type = -1; type <= 14; ++type) {
+  for (int type = -1; type <= static_cast<int>(TileType::kTfloat32Ftz); ++type) {
     for (const int swizzle : {0, 1, 2, 3})
       add([=](TensorMapArgs& a) {
         a.type = type;
@@ -288,7 +292,7 @@ void add_tensor_maps(std::vector<Case>& cases) {
         a.dims[0] = 512;
         a.strides = {4096, 4096 * 64, 0, 0};
         const int bits = type < 0 ? 8 : tile_type_bits(TileType(type));
-        a.box[0] = static_cast<uint32_t>(type == 14 ? 128 : (swizzle == 1 ? 256 : 512) / bits);
+        a.box[0] = static_cast<uint32_t>((swizzle == 1 ? 256 : 512) / bits);
       });
     for (const int fill : {0, 1, 2})
       add([=](TensorMapArgs& a) {
@@ -296,7 +300,7 @@ void add_tensor_maps(std::vector<Case>& cases) {
         a.fill = fill;
         a.swizzle = 0;
         a.strides = {4096, 4096 * 64, 0, 0};
-        a.box[0] = type == 14 ? 128 : 32;
+        a.box[0] = 32;
       });
   }
   for (const int rank : {0, 1, 2, 3, 6}) add([=](TensorMapArgs& a) { a.rank = rank; });
@@ -326,17 +330,7 @@ void add_tensor_maps(std::vector<Case>& cases) {
   }
   for (const int promotion : {-1, 0, 3, 4})
     add([=](TensorMapArgs& a) { a.l2_promotion = promotion; });
-  for (const int swizzle : {-1, 4, 6, 7}) add([=](TensorMapArgs& a) { a.swizzle = swizzle; });
-  // Padded 4-bit elements: wants of their own.
-  for (const int what : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
-    add([=](TensorMapArgs& a) {
-      a.type = static_cast<int>(TileType::k16u4Align16b);
-      a.box[0] = what == 1 ? 64 : 128;
-      a.base += what == 2 ? 16 : 0;
-      a.dims[0] = what == 3 ? 192 : 256;
-      a.strides = {what == 4 ? 144U : 128U, 128 * 64, 0, 0};
-      a.swizzle = what < 5 ? 3 : what < 9 ? what - 5 : 4;
-    });
+  for (const int swizzle : {-1, 7}) add([=](TensorMapArgs& a) { a.swizzle = swizzle; });
   made.buffers = {output("accepted", made.probes.size())};
   cases.push_back(made);
 }

@@ -188,6 +188,8 @@ uint64_t value_of(char letter, int operands, int position, uint64_t item) {
       return item & 0xFFFF;
     case 'n':
       return count_value(position, item);
+    case 'm':
+      return count_value(position, item) & 0xFF;
     default:
       break;
   }

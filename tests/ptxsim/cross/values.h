@@ -9,7 +9,7 @@
 //   z       16    pairs of 8-bit codes: all
 //   h I L   16 32 64   integers: few bits set, edges, random
 //   j J M   16 32 64   the same, never 0
-//   n       32    a count: mostly below 70
+//   n m     32    a count: mostly below 70; m: never beyond 255
 #pragma once
 
 #include <cstdint>

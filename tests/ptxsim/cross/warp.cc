@@ -73,7 +73,8 @@ void add_shuffles(std::vector<Case>& cases) {
     // Halves of the warp by themselves, in segments that they do not leave.
     cases.push_back(warp_case(
         fmt::format("shfl.sync.{} of halves", mode),
-        fmt::format("and.b32 %r3, %r3, 0x0F0F; or.b32 %r3, %r3, 0x1000; setp.lt.u32 %p2, %r10, 16; "
+        fmt::format("and.b32 %r2, %r2, 15; and.b32 %r3, %r3, 0x0F0F; or.b32 %r3, %r3, 0x1000; "
+                    "setp.lt.u32 %p2, %r10, 16; "
                     "@%p2 bra LOW; "
                     "shfl.sync.{0}.b32 %r4|%p1, %r1, %r2, %r3, 0xFFFF0000; bra.uni BOTH;\n"
                     "LOW: shfl.sync.{0}.b32 %r4|%p1, %r1, %r2, %r3, 0xFFFF;\nBOTH: selp.b32 %r5, "

@@ -202,7 +202,7 @@ void add_layouts(std::vector<Case>& cases) {
 void add_sums(std::vector<Case>& cases) {
   for (const Pair& pair : kPairs) {
     for (const Draw draw :
-         {Draw::kNear, Draw::kAny, Draw::kSpecial, Draw::kSubnormal, Draw::kLarge}) {
+         {Draw::kNear, Draw::kAny, Draw::kSpecial, Draw::kSubnormal, Draw::kLarge, Draw::kZeros}) {
       for (const bool accumulates : {true, false}) {
         Product p = product_of(pair);
         p.draw = draw;
