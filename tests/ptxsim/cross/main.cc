@@ -5,6 +5,7 @@
 //   ptxsim_cross device FILE               runs what FILE does not have yet on a Hopper device, and puts the outcomes there
 //   ptxsim_cross compare FILE REPORT.json  runs the same in the simulator and writes what differs
 //   ptxsim_cross check REPORT.json         without a device: the simulator's bytes have the digests that the device's had
+//   ptxsim_cross reads FILE.ptx            of a kernel that is not ours: which of its instructions the simulator does not know
 //
 // Exit: 0, 1 something differs or failed, 2 misused, 77 no Hopper device here.
 #include <CLI/CLI.hpp>
@@ -16,6 +17,7 @@
 
 #include "device.h"
 #include "ptxsim/insn/approx.h"
+#include "reads.h"
 #include "report.h"
 
 namespace octet::cross {
@@ -24,7 +26,7 @@ namespace {
 struct Flags {
   std::string file, report, folder, only, tables, date, differing, time = "eager";
   uint64_t seed = 1;
-  int threads = 1;
+  int threads = 1, every = 1;
 };
 
 constexpr int kNoDevice = 77;
@@ -98,7 +100,10 @@ Status run_check(const Flags& flags) {
                   : flags.time == "random" ? ptxsim::machine::Time::kRandom
                                            : ptxsim::machine::Time::kEager;
   settings.seed = flags.seed;
-  return check(chosen(flags), flags.report, settings, !flags.tables.empty(), flags.threads);
+  std::vector<Case> cases = chosen(flags), asked;
+  for (size_t i = 0; i < cases.size(); ++i)
+    if (i % static_cast<size_t>(flags.every) == 0) asked.push_back(std::move(cases[i]));
+  return check(asked, flags.report, settings, !flags.tables.empty(), flags.threads);
 }
 
 }  // namespace
@@ -128,6 +133,10 @@ int main(int argc, char** argv) {
   check->add_option("report", flags.report)->required();
   check->add_option("--time", flags.time)->check(CLI::IsMember({"eager", "random", "late"}));
   check->add_option("--seed", flags.seed);
+  check->add_option("--every", flags.every, "of so many cases one alone")
+      ->check(CLI::Range(1, 1000));
+  CLI::App* reads = app.add_subcommand("reads", "decode a file of PTX");
+  reads->add_option("file", flags.file)->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -139,6 +148,7 @@ int main(int argc, char** argv) {
   if (status.ok())
     status = texts->parsed()     ? write_texts(flags)
              : compare->parsed() ? run_compare(flags)
+             : reads->parsed()   ? report_decoding(flags.file)
                                  : run_check(flags);
   if (status.ok()) return 0;
   fmt::print(stderr, "ptxsim_cross: {}\n", status.why);

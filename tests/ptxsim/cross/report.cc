@@ -72,25 +72,6 @@ Json difference(const Case& what, const Outcome& device, const Outcome& simulato
                  {"first", at},
                  {"device", element(a, at, size)},
                  {"simulator", element(b, at, size)}};
-      if (getenv("CROSS_DUMP") && elements <= size_t(atoi(getenv("CROSS_DUMP")))) {  // DEBUG
-        std::string ops;
-        for (const auto& bf : what.buffers)
-          if (!bf.is_output) {
-            size_t w = bf.bytes.size() / (a.size() / size);
-            if (w > 0 && w <= 8) ops += " " + element(bf.bytes, at, w);
-          }
-        if (!what.probes.empty()) {
-          auto& q = what.probes[at];
-          ops += fmt::format(
-              " type {} rank {} base+{} dims {} {} {} strides {} {} box {} {} {} steps {} {} {} "
-              "swz {} l2 {} fill {}",
-              q.type, q.rank, q.base & 0xffff, q.dims[0], q.dims[1], q.dims[2], q.strides[0],
-              q.strides[1], q.box[0], q.box[1], q.box[2], q.steps[0], q.steps[1], q.steps[2],
-              q.swizzle, q.l2_promotion, q.fill);
-        }
-        fmt::print("D {} [{}]{} dev {} sim {}\n", what.name, at, ops, element(a, at, size),
-                   element(b, at, size));
-      }
       uint32_t x = 0, y = 0;
       if (size == 4) {
         std::memcpy(&x, &a[at * 4], 4);

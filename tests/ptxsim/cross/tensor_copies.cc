@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cp.async.bulk.tensor in tile mode: every swizzle, element type and rank, steps, boxes beyond the tensor on every side, both ways.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -256,16 +255,6 @@ void add_tensor_copies(std::vector<Case>& cases) {
   add_types(cases);
   add_ranks(cases);
   add_hints(cases);
-  if (std::getenv("CROSS_PROBES")) {  // DEBUG
-    Copy c = {tensor(TileType::kUint16, {64, 32}, {32, 8}), {0, -3}};
-    add_store(cases, "PROBE negative row", c);
-    c.at = {-8, 0};
-    add_store(cases, "PROBE negative column", c);
-    Copy d = {tensor(TileType::kUint16, {64, 32, 4}, {32, 8, 2}), {0, 0, -1}};
-    add_store(cases, "PROBE negative third", d);
-    d.at = {0, 0, 0};
-    add_store(cases, "PROBE none", d);
-  }
 }
 
 // Each parameter at its limits and beyond, one at a time. Elements of 4 and 6 bits and atoms of 32 and 64 bytes are left out: a Hopper's
