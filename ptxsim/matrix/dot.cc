@@ -103,7 +103,7 @@ float dot_truncated(const Line& line, const Term& term, Arithmetic arithmetic) {
   const Largest largest = largest_term(line, term);
   if (!(largest.special == 0))
     return std::isnan(largest.special) ? nan_f32() : static_cast<float>(largest.special);
-  if (largest.exponent == kNoWeight) return dot_exact(line, term);  // zeros alone
+  if (largest.exponent == kNoWeight) return 0;  // zeros alone
   // In units, toward zero: at most fraction_bits + 2 bits a term.
   const int unit = largest.exponent - arithmetic.fraction_bits;
   const double to_units = std::ldexp(1.0, term.scale_exponent - unit);

@@ -12,17 +12,20 @@ namespace octet::cross {
 namespace {
 
 // What is called, by the driver's own names.
-#define OCTET_CROSS_DRIVER(X)                                                       \
-  X(cuInit)                                                                         \
-  X(cuDriverGetVersion)                                                             \
-  X(cuDeviceGet)                                                                    \
-  X(cuDeviceGetName)                                                                \
-  X(cuDeviceGetAttribute)                                                           \
-  X(cuDevicePrimaryCtxRetain)                                                       \
-  X(cuCtxSetCurrent) X(cuGetErrorString) X(cuModuleLoadDataEx) X(cuModuleUnload)    \
-      X(cuModuleGetFunction) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2)    \
-          X(cuMemcpyDtoH_v2) X(cuStreamCreate) X(cuStreamQuery) X(cuLaunchKernelEx) \
-              X(cuFuncSetAttribute) X(cuTensorMapEncodeTiled) X(cuCtxSynchronize)
+#define OCTET_CROSS_DRIVER(X)                                                                   \
+  X(cuInit)                                                                                     \
+  X(cuDriverGetVersion)                                                                         \
+  X(cuDeviceGet)                                                                                \
+  X(cuDeviceGetName)                                                                            \
+  X(cuDeviceGetAttribute)                                                                       \
+  X(cuDevicePrimaryCtxRetain)                                                                   \
+  X(cuCtxSetCurrent)                                                                            \
+  X(cuGetErrorString)                                                                           \
+  X(cuModuleLoadDataEx)                                                                         \
+  X(cuModuleUnload)                                                                             \
+  X(cuModuleGetFunction) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) \
+      X(cuStreamCreate) X(cuStreamQuery) X(cuLaunchKernelEx) X(cuFuncSetAttribute)              \
+          X(cuTensorMapEncodeTiled) X(cuCtxSynchronize)
 
 struct Driver {
 #define OCTET_CROSS_ENTRY(name) decltype(&::name) name = nullptr;

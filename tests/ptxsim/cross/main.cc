@@ -24,7 +24,7 @@ namespace octet::cross {
 namespace {
 
 struct Flags {
-  std::string file, report, folder, only, tables, date, differing, time = "eager";
+  std::string file, report, folder, only, but, tables, date, differing, time = "eager";
   uint64_t seed = 1;
   int threads = 1, every = 1;
 };
@@ -33,9 +33,13 @@ constexpr int kNoDevice = 77;
 const char kDescription[] = "device";  // a record of its own
 
 std::vector<Case> chosen(const Flags& flags) {
+  const auto has = [](const Case& one, const std::string& part) {
+    return one.name.find(part) != std::string::npos;
+  };
   std::vector<Case> cases = all_cases();
-  std::erase_if(cases,
-                [&](const Case& one) { return one.name.find(flags.only) == std::string::npos; });
+  std::erase_if(cases, [&](const Case& one) {
+    return !has(one, flags.only) || (!flags.but.empty() && has(one, flags.but));
+  });
   return cases;
 }
 
@@ -52,32 +56,33 @@ Status write_texts(const Flags& flags) {
 }
 
 // A device's error ends the process, which begins anew behind the case that it came of.
-int run_device(const Flags& flags, char** argv) {
-  auto device = Device::open();
-  if (!device.ok()) {
-    fmt::print(stderr, "ptxsim_cross: {}\n", device.status().why);
-    return kNoDevice;
-  }
-  const auto done = read_outcomes(flags.file);
-  Status status = done.ok() ? Status{} : done.status();
-  if (status.ok() && !done->contains(kDescription))
-    status = append_outcome(flags.file, kDescription, {(*device)->description(), {}});
+Status run_cases(Device& device, const Flags& flags, char** argv) {
+  OCTET_ASSIGN_OR_RETURN(const auto done, read_outcomes(flags.file));
+  if (!done.contains(kDescription))
+    OCTET_RETURN_IF_ERROR(append_outcome(flags.file, kDescription, {device.description(), {}}));
   for (const Case& one : chosen(flags)) {
-    if (!status.ok()) break;
-    if (done->contains(one.name)) continue;
+    if (done.contains(one.name)) continue;
     bool is_lost = false;
-    const Outcome outcome = (*device)->run(one, &is_lost);
+    const Outcome outcome = device.run(one, &is_lost);
     if (!outcome.error.empty()) fmt::print("{}: {}\n", one.name, outcome.error);
-    status = append_outcome(flags.file, one.name, outcome);
-    if (is_lost && status.ok()) {
-      std::fflush(stdout);
-      execv("/proc/self/exe", argv);
-      status = io_error("the program cannot be started anew");
-    }
+    OCTET_RETURN_IF_ERROR(append_outcome(flags.file, one.name, outcome));
+    if (!is_lost) continue;
+    std::fflush(stdout);
+    execv("/proc/self/exe", argv);
+    return io_error("the program cannot be started anew");
   }
-  if (status.ok()) return 0;
-  fmt::print(stderr, "ptxsim_cross: {}\n", status.why);
-  return 1;
+  return {};
+}
+
+Status run_device(const Flags& flags, char** argv) {
+  OCTET_ASSIGN_OR_RETURN(const auto device, Device::open());
+  OCTET_RETURN_IF_ERROR(run_cases(*device, flags, argv));
+  if (flags.report.empty()) return {};
+  OCTET_ASSIGN_OR_RETURN(const auto outcomes, read_outcomes(flags.file));
+  Check asked;
+  asked.run = [&](const Case& what) { return outcomes.at(what.name); };
+  asked.asks_unproven = asked.has_tables = true;
+  return check(chosen(flags), flags.report, asked);
 }
 
 Status run_compare(const Flags& flags) {
@@ -103,7 +108,11 @@ Status run_check(const Flags& flags) {
   std::vector<Case> cases = chosen(flags), asked;
   for (size_t i = 0; i < cases.size(); ++i)
     if (i % static_cast<size_t>(flags.every) == 0) asked.push_back(std::move(cases[i]));
-  return check(asked, flags.report, settings, !flags.tables.empty(), flags.threads);
+  Check how;
+  how.run = [&](const Case& what) { return simulate_as_needed(what, settings); };
+  how.has_tables = !flags.tables.empty();
+  how.threads = flags.threads;
+  return check(asked, flags.report, how);
 }
 
 }  // namespace
@@ -115,6 +124,7 @@ int main(int argc, char** argv) {
   CLI::App app("The same PTX on a device and in the simulator.", "ptxsim_cross");
   app.require_subcommand(1);
   app.add_option("--only", flags.only, "cases whose names have this");
+  app.add_option("--but", flags.but, "and do not have this");
   app.add_option("--tables", flags.tables,
                  "a folder of the device's ex2, rcp and sqrt: ex2.i8, rcp.i8, sqrt.i8");
   app.add_option("--threads", flags.threads, "of the simulator's runs")->check(CLI::Range(1, 256));
@@ -122,6 +132,7 @@ int main(int argc, char** argv) {
   texts->add_option("folder", flags.folder)->required();
   CLI::App* device = app.add_subcommand("device", "run on a device");
   device->add_option("file", flags.file)->required();
+  device->add_option("--kept", flags.report, "a report whose digests the device shall have");
   CLI::App* compare =
       app.add_subcommand("compare", "simulate, and compare with a device's outcomes");
   compare->add_option("file", flags.file)->required();
@@ -144,7 +155,14 @@ int main(int argc, char** argv) {
   }
   octet::Status status;
   if (!flags.tables.empty()) status = octet::ptxsim::insn::use_approx_tables(flags.tables);
-  if (status.ok() && device->parsed()) return run_device(flags, argv);
+  if (status.ok() && device->parsed()) {
+    status = run_device(flags, argv);
+    if (status.code == octet::Code::kUnsupported) {
+      fmt::print(stderr, "ptxsim_cross: {}\n", status.why);
+      return kNoDevice;
+    }
+    if (status.ok()) return 0;
+  }
   if (status.ok())
     status = texts->parsed()     ? write_texts(flags)
              : compare->parsed() ? run_compare(flags)

@@ -53,14 +53,12 @@ std::string dump_shared(int parameter, int words, int threads) {
 }
 
 std::string wait_parity(const std::string& address, int parity) {
-  static int number = 0;
-  const int label = ++number;
   return fmt::format(
       "mov.u32 %r155, 0;\n"
-      "WAIT{0}: mbarrier.try_wait.parity.shared::cta.b64 %p14, [{1}], {2}; @%p14 bra WAITED{0}; "
-      "add.u32 %r155, %r155, 1; setp.lt.u32 %p13, %r155, 1000; @%p13 bra WAIT{0};\n"
-      "mov.u32 %r156, s; st.shared.u32 [%r156], 0xDEADBEEF;\nWAITED{0}:\n",
-      label, address, parity);
+      "WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p14, [{0}], {1}; @%p14 bra WAITED; "
+      "add.u32 %r155, %r155, 1; setp.lt.u32 %p13, %r155, 1000; @%p13 bra WAIT;\n"
+      "mov.u32 %r156, s; st.shared.u32 [%r156], 0xDEADBEEF;\nWAITED:\n",
+      address, parity);
 }
 
 }  // namespace octet::cross

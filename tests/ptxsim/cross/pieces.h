@@ -15,7 +15,7 @@ std::string fill_shared(int words, int threads);
 std::string load_shared(int parameter, int words, int threads);
 std::string dump_shared(int parameter, int words, int threads);
 
-// Waits for the phase of `parity` of the mbarrier at [address], for a second at most: a copy that tells other bytes than were expected
+// Once in a kernel: waits for the phase of `parity` of the mbarrier at [address], for a second at most: a copy that tells other bytes than were expected
 // is then seen as bytes that are not there, and as 0xDEADBEEF where shared memory begins.
 std::string wait_parity(const std::string& address, int parity);
 

@@ -7,6 +7,7 @@
 // model of sums (or with and without tables) under which bytes differ. A case whose needs are met and that differs is unproven.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,12 +28,22 @@ struct Comparison {
   std::string differing;  // a file for the outcomes that differ; empty: none
 };
 
-// Simulates each case and writes the report. kInternal: some differ, which the report lists.
+// Simulates each case, writes the report and prints what differs.
 Status compare(const Comparison& comparison, const std::string& report);
 
-// Simulates each case of which the report has the device's digests, and wants these. Cases that were unproven, or need tables where there
-// are none, are named and not asked.
-Status check(const std::vector<Case>& cases, const std::string& report,
-             const ptxsim::machine::Settings& settings, bool has_tables, int threads);
+// Who runs the cases that a kept report is asked for, and which.
+struct Check {
+  std::function<Outcome(const Case&)> run;
+  bool asks_unproven = false;  // a device: its bytes are the report's, whatever the simulator's are
+  bool has_tables = false;
+  int threads = 1;
+};
+
+// The simulator as a check runs it.
+Outcome simulate_as_needed(const Case& what, ptxsim::machine::Settings settings);
+
+// Runs each case of which the report has the device's digests, and wants these. kInternal: some have others, or the report does not know
+// them as they are. What is not asked, since it is unproven or needs tables, is named.
+Status check(const std::vector<Case>& cases, const std::string& report, const Check& check);
 
 }  // namespace octet::cross

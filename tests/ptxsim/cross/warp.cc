@@ -121,8 +121,11 @@ void add_votes(std::vector<Case>& cases) {
     add_whole_and_parted(cases, fmt::format("redux.sync.{}", form), "",
                          fmt::format("redux.sync.{} %r4, %r3, MASK;", form), "");
   }
-  add_whole_and_parted(cases, "elect.sync", "", "elect.sync %r4|%p1, MASK;",
-                       "selp.b32 %r5, 1, 0, %p1;");
+  // Who is elected is open; it is one, and all are told who.
+  add_whole_and_parted(
+      cases, "elect.sync", "",
+      "mov.u32 %r13, MASK; elect.sync %r4|%p1, %r13; vote.sync.ballot.b32 %r11, %p1, %r13; ",
+      "mov.u32 %r12, 1; shl.b32 %r12, %r12, %r4; sub.u32 %r4, %r12, %r11; popc.b32 %r5, %r11;");
   add_whole_and_parted(cases, "bar.warp.sync", "", "bar.warp.sync MASK;", "mov.u32 %r4, %r1;");
   cases.push_back(warp_case("activemask", "activemask.b32 %r4;", small_inputs()));
   cases.push_back(warp_case("activemask of some",
@@ -169,7 +172,6 @@ void add_specials(std::vector<Case>& cases) {
                                  "%nctaid.y",
                                  "%nctaid.z",
                                  "%laneid",
-                                 "%warpid",
                                  "%lanemask_eq",
                                  "%lanemask_le",
                                  "%lanemask_lt",
@@ -193,11 +195,16 @@ void add_specials(std::vector<Case>& cases) {
   add("warp/special registers: nsmid", {"%nsmid"});
   add("warp/special registers: total_smem_size", {"%total_smem_size"});
   add("warp/special registers: nwarpid", {"%nwarpid"});
-  std::string smid = dump({"%smid"});
-  smid.insert(smid.find("st.global"),
-              "mov.u32 %r6, %nsmid; setp.lt.u32 %p1, %r5, %r6; selp.b32 %r5, 1, 0, %p1; ");
-  cases.push_back(simple_case("warp/special registers: smid is below nsmid", smid,
-                              {output("d", 16 * 48 * 4)}, launch));
+  // What a warp and a multiprocessor are numbered by is the device's own.
+  for (const char* name : {"smid", "warpid"}) {
+    std::string text = dump({fmt::format("%{}", name).c_str()});
+    text.insert(
+        text.find("st.global"),
+        fmt::format("mov.u32 %r6, %n{}; setp.lt.u32 %p1, %r5, %r6; selp.b32 %r5, 1, 0, %p1; ",
+                    name));
+    cases.push_back(simple_case(fmt::format("warp/special registers: {0} is below n{0}", name),
+                                text, {output("d", 16 * 48 * 4)}, launch));
+  }
 }
 
 }  // namespace
