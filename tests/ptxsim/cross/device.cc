@@ -135,7 +135,7 @@ class CudaDevice : public Device {
   Bytes probe(const Case& what) const {
     Bytes accepted;
     for (const TensorMapArgs& args : what.probes) {
-      alignas(64) CUtensorMap map;
+      CUtensorMap map;
       accepted.push_back(encode(args, args.base, &map) == CUDA_SUCCESS ? 1 : 0);
     }
     return accepted;
