@@ -11,36 +11,20 @@
 namespace octet::cross {
 namespace {
 
-// What is called, by the driver's own names.
-#define OCTET_CROSS_DRIVER(X)                                                                   \
-  X(cuInit)                                                                                     \
-  X(cuDriverGetVersion)                                                                         \
-  X(cuDeviceGet)                                                                                \
-  X(cuDeviceGetName)                                                                            \
-  X(cuDeviceGetAttribute)                                                                       \
-  X(cuDevicePrimaryCtxRetain)                                                                   \
-  X(cuCtxSetCurrent)                                                                            \
-  X(cuGetErrorString)                                                                           \
-  X(cuModuleLoadDataEx)                                                                         \
-  X(cuModuleUnload)                                                                             \
-  X(cuModuleGetFunction) X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemcpyHtoD_v2) X(cuMemcpyDtoH_v2) \
-      X(cuStreamCreate) X(cuStreamQuery) X(cuLaunchKernelEx) X(cuFuncSetAttribute)              \
-          X(cuTensorMapEncodeTiled) X(cuCtxSynchronize)
-
 struct Driver {
-#define OCTET_CROSS_ENTRY(name) decltype(&::name) name = nullptr;
-  OCTET_CROSS_DRIVER(OCTET_CROSS_ENTRY)
-#undef OCTET_CROSS_ENTRY
+#define OCTET_CROSS_CALL(name) decltype(&::name) name = nullptr;
+#include "driver_calls.inc"
+#undef OCTET_CROSS_CALL
 };
 
 Status load(Driver* driver) {
   void* library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) return unsupported("no CUDA driver: libcuda.so.1 is not there");
-#define OCTET_CROSS_ENTRY(name)                                              \
+#define OCTET_CROSS_CALL(name)                                               \
   driver->name = reinterpret_cast<decltype(&::name)>(dlsym(library, #name)); \
   if (driver->name == nullptr) return unsupported("the CUDA driver has no " #name);
-  OCTET_CROSS_DRIVER(OCTET_CROSS_ENTRY)
-#undef OCTET_CROSS_ENTRY
+#include "driver_calls.inc"
+#undef OCTET_CROSS_CALL
   return {};
 }
 
