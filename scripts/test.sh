@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up, builds, passes the tests. CI runs it without an option, and nothing else.
+# Sets up, builds, passes the tests. CI runs it with --cuda, and nothing else.
 #
 #   scripts/test.sh               format; g++ without a warning, each header alone; where nvcc is, every CUDA file; clang
 #                                 without a warning, the tests under its sanitizers, 75 s of fuzzing; the tests

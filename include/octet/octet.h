@@ -302,7 +302,7 @@ typedef struct octet_call {
   int32_t topk_ids_dtype; /* OCTET_I32 or OCTET_I64; without topk_ids it is not looked at */
   const float*
       topk_weights; /* [T, k], with topk_ids; final: the router's scale is not applied to them */
-  int64_t top_k;    /* k of topk_ids; 0: the layer's */
+  int64_t top_k;    /* k of topk_ids; 0: the layer's, and without topk_ids no other */
 
   const float* logits; /* [T, E] or NULL: final, no gate bias is added */
   const void*

@@ -60,11 +60,12 @@ std::string json_of(const GridCounts& counts) {
     reads += fmt::format("{}{}: {}", reads.empty() ? "" : ", ", quoted(name), bytes);
   return fmt::format(
       "{{\"kernel\": {}, \"blocks\": {}, \"threads\": {}, \"shared_bytes\": {}, "
-      "\"blocks_per_sm\": {}, \"waves\": {}, \"all\": {}, \"most_of_a_block\": {}, "
+      "\"blocks_per_sm\": {}, \"waves\": {}, \"begun_early\": {}, \"all\": {}, "
+      "\"most_of_a_block\": {}, "
       "\"most_bytes_in_flight\": {}, \"read_bytes\": {{{}}}}}",
       quoted(counts.kernel), counts.blocks, counts.threads, counts.shared_bytes,
-      counts.blocks_per_sm, counts.waves, json_of(counts.all), json_of(counts.most),
-      counts.most_bytes_in_flight, reads);
+      counts.blocks_per_sm, counts.waves, counts.begun_early, json_of(counts.all),
+      json_of(counts.most), counts.most_bytes_in_flight, reads);
 }
 
 }  // namespace octet::ptxsim::machine

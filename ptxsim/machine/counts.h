@@ -33,6 +33,7 @@ struct GridCounts {
            shared_bytes = 0;   // of a block; the latter with what is reserved for the system
   uint64_t blocks_per_sm = 0;  // that its shared memory and threads let stand beside each other
   uint64_t waves = 0;          // of so many blocks on each multiprocessor
+  uint64_t begun_early = 0;    // blocks that began before the grid ahead had ended
   Counts all;
   Counts most;  // of a block, each number by itself
   // Of a block: the most that its asynchronous copies had issued of global memory and not performed at one time, bytes as an

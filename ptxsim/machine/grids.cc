@@ -140,6 +140,8 @@ void Schedule::start_clusters() {
 }
 
 void Schedule::start_cluster(Grid& grid, uint64_t number) {
+  if (grid.before != nullptr && !grid.before->has_ended())
+    grid.counts.begun_early += grid.cluster.count();
   auto cluster = std::make_unique<Cluster>();
   for (uint32_t rank = 0; rank < grid.cluster.count(); ++rank) {
     cluster->ctas.push_back(make_cta(grid, *cluster, rank, number));

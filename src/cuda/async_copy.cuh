@@ -25,14 +25,16 @@ __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-// Until at most `pending` (1 ... 3) of this thread's groups are under way.
+// Until at most `pending` (0 ... 3) of this thread's groups are under way.
 __device__ __forceinline__ void wait_for_copies(int pending) {
   if (pending >= 3) {
     asm volatile("cp.async.wait_group 3;" ::: "memory");
   } else if (pending == 2) {
     asm volatile("cp.async.wait_group 2;" ::: "memory");
-  } else {
+  } else if (pending == 1) {
     asm volatile("cp.async.wait_group 1;" ::: "memory");
+  } else {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
   }
 }
 

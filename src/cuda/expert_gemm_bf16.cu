@@ -43,9 +43,9 @@ Result<Device> current_device() {
   return d;
 }
 
-// 0: fewer than two fit.
+// 0: none fits. With one a warp's loads wait for its sums; the other 15 warps' go on.
 int ring_slots(const Device& device, int slot_bytes) {
-  for (int slots = 4; slots >= 2; --slots) {
+  for (int slots = 4; slots >= 1; --slots) {
     if (kGemmSharedBytes + kGemmWarps * slots * slot_bytes <= device.shared_bytes) return slots;
   }
   return 0;
@@ -199,7 +199,7 @@ Status launch_expert_gemm_bf16(const ExpertGemmArgs& a, const HiddenTrace& trace
 
 int expert_gemm_bf16_shared_bytes(WeightFormat format) {
   return kGemmSharedBytes +
-         2 * kGemmWarps * kSlicePairs * static_cast<int>(layouts::stream_record_bytes(format));
+         kGemmWarps * kSlicePairs * static_cast<int>(layouts::stream_record_bytes(format));
 }
 
 Status prepare_expert_gemm_bf16(const StreamWeights& weights) {

@@ -74,7 +74,7 @@ struct GemmKernelArgs {
   GemmCut cut;
   const uint8_t* matrix;  // the first expert's
   int64_t expert_bytes;
-  int32_t ring_slots;   // 2 ... 4
+  int32_t ring_slots;   // 1 ... 4
   int32_t k_blocks;     // of h's fragments: 32 of K each
   uint32_t* fragments;  // [ctas][k_blocks][32 lanes][4] bf16 pairs: h as GEMM2 reads it
   float* hidden;  // [8 ctas, hidden_stride] f32: h before its quantisation; mxfp8 activations only

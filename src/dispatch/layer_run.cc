@@ -96,6 +96,11 @@ Status check_routing(const LayerData& layer, const LayerCall& call) {
   if (call.given_weights != nullptr) {
     return invalid_argument("topk_ids: missing, want I32 or I64 [T, k] with topk_weights");
   }
+  const int64_t top_k = layer.spec.router.top_k;
+  if (call.given_top_k != 0 && call.given_top_k != top_k) {
+    return invalid_argument(fmt::format("top_k {} without topk_ids, want the layer's {}, or 0",
+                                        call.given_top_k, top_k));
+  }
   if (call.logits == nullptr && layer.gate.weight.data == nullptr) {
     return invalid_argument(
         "logits: missing, the layer has no gate; want logits, or topk_ids with topk_weights");

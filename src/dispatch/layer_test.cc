@@ -217,6 +217,9 @@ TEST(Layer, RefusesACallBeforeItWritesAnything) {
   call.given_weights = weights.data();
   expect(call, "topk_ids: missing");
   call = f.call();
+  call.given_top_k = kTopK + 1;
+  expect(call, "top_k 4 without topk_ids, want the layer's 3, or 0");
+  call = f.call();
   std::vector<uint8_t> trace(1);
   call.trace.h_values = trace.data();
   expect(call, "h_values");

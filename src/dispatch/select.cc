@@ -90,8 +90,7 @@ struct DeviceKernels {
 // Those of CUDA devices, in the order of Isa.
 constexpr DeviceKernels kDeviceKernels[] = {
     {"CUDA device, SM90 alone", sm90::sm90_refusal, sm90::sm90_experts},
-    {"CUDA device, SM80 and later, with 120 KB of shared memory a block", cuda::sm80_refusal,
-     cuda::sm80_experts},
+    {"CUDA device, SM80 and later", cuda::sm80_refusal, cuda::sm80_experts},
 };
 const DeviceKernels& device_kernels(Isa isa) {
   return kDeviceKernels[static_cast<size_t>(isa) - static_cast<size_t>(Isa::kReference) - 1];

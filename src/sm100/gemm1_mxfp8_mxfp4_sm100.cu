@@ -7,7 +7,7 @@
 //
 // T 1 ... 8, H a multiple of 128, the rest: check_gemm1(). All tokens are columns of every product; a tile stores those that are routed to it.
 // Rounding: sums f32, k ascending (the tensor core's own order inside 32 k); cuda/swiglu.cuh; cuda/prepared_hidden.cuh. Truth: reference::gemm1.
-// Source: semantics.md section 7. Roles and hand-over: gemm_shared.cuh, docs/kernels/gemm_sm100.md. Checked: compiled only.
+// Source: semantics.md section 7. Roles and hand-over: gemm_shared.cuh, docs/kernels/gemm_sm100.md. Checked: ptxsim.
 #include "cuda/launch.h"
 #include "cuda/prepared_launch.h"
 #include "cuda/swiglu.cuh"

@@ -7,7 +7,7 @@
 //
 // H and Ip multiples of 128, the rest: check_gemm2(). Rows at or beyond a tile's limit are not written; what h holds there makes columns
 // of products that nobody stores. Rounding: sums f32, k ascending (the tensor core's own order inside 32 k), one to bf16. Truth:
-// reference::gemm2. Source: semantics.md section 8. Roles and hand-over: gemm_shared.cuh, docs/kernels/gemm_sm100.md. Checked: compiled only.
+// reference::gemm2. Source: semantics.md section 8. Roles and hand-over: gemm_shared.cuh, docs/kernels/gemm_sm100.md. Checked: ptxsim.
 #include "cuda/launch.h"
 #include "cuda/prepared_launch.h"
 #include "sm100/gemm_launch.h"

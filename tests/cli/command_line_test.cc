@@ -106,6 +106,7 @@ TEST(CommandLine, NumbersOutOfRangeAreRefusedWithTheRange) {
   expect_refused(with("--ep", "0/0"), {"--ep", "0/0"});
   expect_refused(with("--threads", "0"), {"--threads", "found 0"});
   expect_refused({"bench", "--shape", "flint", "--rows", "0"}, {"--rows", "found 0"});
+  expect_refused({"check", "m", "--layer", "0", "--rows", "0"}, {"--rows", "found 0", "1.."});
   expect_refused({"bench", "--shape", "flint", "--experts", "5"}, {"--experts", "5", "6"});
   expect_refused({"bench", "--shape", "flint", "--experts", "8", "--rows", "1", "--distinct", "7"},
                  {"--distinct", "found 7", "6..6"});

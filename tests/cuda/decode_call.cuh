@@ -162,14 +162,16 @@ class DecodeCall {
 
  private:
   std::vector<Bf16> rows_of_last_launch() const {
-    const auto memory = workspace.back();
+    // These pieces alone: the rest of a workspace may never have been written.
+    const auto read = [&](void* to, int64_t at, size_t bytes) {
+      expect_ok(cudaMemcpy(to, workspace.get() + at, bytes, cudaMemcpyDeviceToHost));
+    };
     LaunchWord word{};
-    std::memcpy(&word, memory.data() + ExpertsWorkspace::kWordAt, sizeof word);
+    read(&word, ExpertsWorkspace::kWordAt, sizeof word);
     std::vector<Bf16> rows(size_of(slots * layer.shape.hidden));
-    std::memcpy(static_cast<void*>(rows.data()),
-                memory.data() + ExpertsWorkspace::kHalvesAt + word.last_half() * at().half_bytes +
-                    at().rows_at,
-                rows.size() * sizeof rows[0]);
+    read(rows.data(),
+         ExpertsWorkspace::kHalvesAt + word.last_half() * at().half_bytes + at().rows_at,
+         rows.size() * sizeof rows[0]);
     return rows;
   }
   cuda::ExpertGemmArgs gemm() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Needs a device. Quantisation and record: the CPU's bytes. top-k: the golden bits of the original kernel where
-// OCTET_GOLDEN_ROWS names them (golden_rows.py), and the CPU's ids and weights within semantics.md section 4. front: the bytes of the three.
+// OCTET_GOLDEN_ROWS names them (tests/golden/make.py), and the CPU's ids and weights within semantics.md section 4. front: the bytes of the three.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

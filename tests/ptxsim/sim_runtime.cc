@@ -2,10 +2,9 @@
 // A stand-in for the CUDA runtime whose device is the simulator: tests of kernels are linked with it in place of cudart, and run as
 // they are, with no device.
 //
-//   OCTET_PTX    files of PTX, separated by ':': the kernels. The host's code registers their names, launches find them there
+// The environment says what it is (sim_settings.h; 4 multiprocessors if it does not), and:
 //   OCTET_SIM_TABLES  a folder of a device's approximations (insn/approx.h)
-//   OCTET_SIM_ORDER  report: what the ordering checker finds is printed at the end and is no error
-//   OCTET_SIM    "late 7": time and seed, "eager 1" if it is not set; "late 7 16": and multiprocessors, 4 if they are not given
+// The host's code registers the kernels' names, launches find them in the files of OCTET_PTX. Reports are printed at the end.
 //
 // One stream: launches are kept until somebody waits or copies, and then run one after the other or, where they say they may begin
 // early, beside each other. A run that fails is printed, and every later call returns cudaErrorLaunchFailure.
@@ -155,7 +154,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return cudaSuccess;
 }
 
-// The device: a Hopper of a few multiprocessors.
+// The device: a Hopper, or what OCTET_SIM_DEVICE says, of a few multiprocessors.
 cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
@@ -171,10 +170,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
       *value = int(Runtime::get().num_sms());
       break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      *value = 232448 - 1024;
+      *value = Runtime::get().most_shared_bytes();
       break;
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
+      *value = Runtime::get().major();
       break;
     case cudaDevAttrClockRate:
       *value = 1980000;
@@ -187,9 +186,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "simulator");
-  properties->major = 9;
+  properties->major = Runtime::get().major();
   properties->multiProcessorCount = int(Runtime::get().num_sms());
-  properties->sharedMemPerBlockOptin = 232448 - 1024;
+  properties->sharedMemPerBlockOptin = size_t(Runtime::get().most_shared_bytes());
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }

@@ -55,6 +55,9 @@ class Runtime {
   void name(const void* host, const char* device) { names_[host] = device; }
   cudaError_t error() const { return error_; }
   uint32_t num_sms() { return machine().settings().num_sms; }
+  // That a block may have: all but what is reserved for the system.
+  int most_shared_bytes() { return int(machine().settings().sm_shared_bytes) - 1024; }
+  int major() { return is_sm120() ? 12 : 9; }
 
   machine::Machine& machine() {
     if (machine_ == nullptr) {

@@ -44,7 +44,6 @@ struct Checked {
 
 // Standard normal rows; token ids where the router may ask for them.
 Result<LayerInput> random_input(const CheckFlags& flags, const checkpoint::LayerTensors& layer) {
-  OCTET_RETURN_IF_ERROR(check_range("--rows", flags.rows, {0, kMaxRows}));
   // x, and what is known before anything is loaded of the rest: y twice, an interval an element.
   constexpr auto kElementBytes = static_cast<int64_t>(3 * sizeof(Bf16) + sizeof(reference::Span));
   OCTET_RETURN_IF_ERROR(check_memory(fmt::format("--rows {}", flags.rows),
@@ -202,6 +201,7 @@ Result<reference::MadeHidden> make_hidden(LayerSession& session, const LayerInpu
 }
 
 Status check(const CheckFlags& flags) {
+  OCTET_RETURN_IF_ERROR(check_range("--rows", flags.rows, {1, kMaxRows}));
   OCTET_ASSIGN_OR_RETURN(LayerSession session,
                          LayerSession::open(flags.model, flags.layer, flags.layer_flags));
   OCTET_ASSIGN_OR_RETURN(const LayerInput input,

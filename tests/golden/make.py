@@ -1,32 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write the router's golden rows as octet_cuda_test reads them.
+"""Write what an H200 gave as the tests read it.
 
-    golden_rows.py FOLDER OUT
+    make.py OUT
 
-FOLDER has gen.py (the inputs) and router_gold.npz (ids and weight bits of the original kernel on an H200). OUT, little-endian:
-for each group of rows i64 E, T, lo, has_vl; f32 scale, 0; f32 logits [T, E], bias [E], bias_vl [E] if it has; i64 token ids [T]; i32
-ids [T, 6]; u32 weight bits [T, 6]. Rows that the original marks as padding, and rows with fewer than six experts above
--Inf, where it repeats an id, are left out.
+OUT/router.bin, little-endian: for each group of rows i64 E, T, lo, has_vl; f32 scale, 0; f32 logits [T, E], bias [E], bias_vl [E] if it
+has; i64 token ids [T]; i32 ids [T, 6]; u32 weight bits [T, 6]. Inputs are router_inputs.py's; ids and bits those of vLLM's Triton kernel
+dsv4_topk (0.33.0, Triton 3.6.0) in router_h200.npz. Left out are rows that it marks as padding, and rows with fewer than six experts
+above -Inf, where it repeats an id.
+OUT/ex2.i8, rcp.i8, sqrt.i8: the tables of ptxsim/insn/approx.h.
 """
 
+import lzma
 import sys
 from pathlib import Path
 
 import numpy as np
+from router_inputs import groups
+
+HERE = Path(__file__).parent
 
 
-def main() -> int:
-    folder, out = Path(sys.argv[1]), Path(sys.argv[2])
-    sys.path.insert(0, str(folder))
-    import gen  # noqa: PLC0415
-
-    gold = np.load(folder / "router_gold.npz")
+def write_router(out: Path) -> int:
+    gold = np.load(HERE / "router_h200.npz")
     kept = 0
     with out.open("wb") as f:
         for experts in (384, 256):
             at = 0
-            for g in gen.groups(experts):
+            for g in groups(experts):
                 rows = len(g["logits"])
                 ids = gold[f"ids{experts}"][at : at + rows].astype(np.int32)
                 bits = gold[f"wbits{experts}"][at : at + rows].astype(np.uint32)
@@ -43,7 +44,15 @@ def main() -> int:
                 if vl is not None:
                     f.write(np.ascontiguousarray(vl, np.float32).tobytes())
                 f.write(tokens[keep].tobytes() + ids[keep].tobytes() + bits[keep].tobytes())
-    print(f"{kept} rows")
+    return kept
+
+
+def main() -> int:
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    print(f"{write_router(out / 'router.bin')} rows")
+    for name in ("ex2", "rcp", "sqrt"):
+        (out / f"{name}.i8").write_bytes(lzma.decompress((HERE / f"{name}_h200.xz").read_bytes()))
     return 0
 
 
