@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sets up, builds, passes the tests. CI runs it with --cuda, and nothing else.
 #
-#   scripts/test.sh               format; g++ without a warning, each header alone; where nvcc is, every CUDA file; clang
-#                                 without a warning, the tests under its sanitizers, 75 s of fuzzing; the tests
+#   scripts/test.sh               format; g++ without a warning, each header alone; where nvcc is, every CUDA file, too; clang without
+#                                 a warning, the tests under its sanitizers, 75 s of fuzzing; the tests, with nvcc also the kernels'
 #   scripts/test.sh --cuda        the same, with nvcc from PyPI in build/nvcc where there is none
 #   scripts/test.sh --quick       the g++ build and its tests alone
 #   scripts/test.sh --mutations   as --quick, and each mutation of tests/mutation: a build and some cases each; where nvcc is, each of
@@ -37,22 +37,21 @@ if [ -z "$quick" ]; then
   git ls-files '*.h' '*.hpp' '*.cc' '*.c' '*.cu' '*.cuh' | xargs clang-format-14 --dry-run --Werror
 fi
 
-step "build with g++"
-cmake --preset cpu -DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc >build.log 2>&1 || { cat build.log; exit 1; }
-rm build.log
-cmake --build --preset cpu -j "$jobs"
-cmake --build --preset cpu -j "$jobs" --target all_verify_interface_header_sets
-
+nvcc=
 if [ -z "$quick" ]; then
   nvcc=$(find_nvcc)
   [ -z "$cuda" ] || nvcc=$(need_nvcc)
-  if [ -n "$nvcc" ]; then
-    step "compile every CUDA file with $nvcc"
-    cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
-    cmake --build --preset cuda -j "$jobs" --target octet_cuda_all
-    ctest --preset cuda -j "$jobs" -R '^(octet_cuda_resources|ptxsim[._]|mutation[.])'
-    ctest --preset cuda -L cuda_host
-  fi
+fi
+preset=cpu with=(-DCMAKE_CXX_COMPILER=g++ -DCMAKE_C_COMPILER=gcc)
+[ -z "$nvcc" ] || preset=cuda with+=("-DCMAKE_CUDA_COMPILER=$nvcc")
+
+step "build with g++${nvcc:+, every CUDA file with $nvcc}"
+cmake --preset "$preset" "${with[@]}" >build.log 2>&1 || { cat build.log; exit 1; }
+rm build.log
+cmake --build --preset "$preset" -j "$jobs"
+cmake --build --preset "$preset" -j "$jobs" --target all_verify_interface_header_sets
+
+if [ -z "$quick" ]; then
   step "build with clang and both sanitizers"
   configure_clang
   cmake --build build/clang -j "$jobs"
@@ -65,7 +64,7 @@ if [ -z "$quick" ]; then
 fi
 
 step "tests"
-ctest --preset cpu -j "$jobs"
+ctest --preset "$preset" -j "$jobs"
 [ -n "$mutations" ] || exit 0
 
 step "mutations"
@@ -76,4 +75,3 @@ step "mutations of the kernels' PTX"
 cmake --preset cuda -DCMAKE_CUDA_COMPILER="$nvcc" >/dev/null
 cmake --build --preset cuda -j "$jobs" --target octet_cuda_all
 ctest --preset nightly -R '^mutation[.]every_ptx'
-
