@@ -9,10 +9,11 @@
 
 namespace octet::sm90 {
 
-// Of a launch without a front. All lanes: the record, and the activations in pieces, CTAs beginning with different ones, since the same lines for all CTAs come one
+// Of a launch without a front. All lanes: the record, and MXFP8 activations in pieces, CTAs beginning with different ones, since the same lines for all CTAs come one
 // after the other. For the same reason copies and not loads: those of 16 warps of all CTAs took thousands of cycles.
-__device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Shared& s,
-                                                  const Rings& rings, int lane) {
+template <class Traits>
+__device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs<Traits>& a, Shared& s,
+                                                  const Rings<Traits>& rings, int lane) {
   constexpr int kPieces = 16;
   const uint64_t policy = ptx::evict_normal();
   const uint8_t* const x = a.halves + ExpertsWorkspace::kXAt;  // make_ready begins at half 0
@@ -21,8 +22,9 @@ __device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Sh
     const auto record_bytes = static_cast<uint32_t>(routing::record_words(a.most_tiles) * 4);
     ptx::arrive_expecting(s.record_full, record_bytes);
     ptx::bulk_copy(rings.record(), a.record, record_bytes, s.record_full, policy);
-    ptx::arrive_expecting(s.x_full, static_cast<uint32_t>(bytes));
+    if (Traits::kHandsXOver) ptx::arrive_expecting(s.x_full, static_cast<uint32_t>(bytes));
   }
+  if (!Traits::kHandsXOver) return;
   __syncwarp();
   const int at = (lane + static_cast<int>(blockIdx.x)) % kPieces * piece;
   if (lane >= kPieces || at >= bytes) return;
@@ -32,8 +34,9 @@ __device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Sh
 
 // All lanes of kLoader: record and activations where there is no front, then the copies as they are scheduled, one by one as their slots become free.
 // Once for nothing before, too.
-__device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
-                                     int lane) {
+template <class Traits>
+__device__ __forceinline__ void load(const ExpertsKernelArgs<Traits>& a, Shared& s,
+                                     const Rings<Traits>& rings, int lane) {
   const uint64_t policy = cuda::evict_first_policy();
 #pragma unroll 1
   for (int step = -1;; ++step) {
