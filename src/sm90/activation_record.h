@@ -39,31 +39,26 @@ struct ActivationRecord {
   OCTET_BOTH static constexpr int slack_bytes(int) { return 128; }
 };
 
-// BF16 activations in the order that the tensor cores read, one record for every 64 k of up to 8 rows.
+// BF16 activations as the lanes of a warp want them, one record for every 64 k of up to 8 rows.
 //
-//   rows 0 ... R-1, k 64 r ... + 63 ──► record r:  8 matrices [8 of k][R rows][16 bytes]      128 R bytes
+//   rows 0 ... R-1, k 64 r ... + 63 ──► record r:  [2 blocks of 32 k][R rows][4 lanes t][16 bytes]     128 R bytes
 //
-// Matrices 2 i and 2 i + 1 have k 16 i ... + 15 between them, pairs of neighbours in turn: as lanes of a warp have their weights, four
-// neighbours each (layouts/stream_fp4.h).
+// A lane's 16 bytes are k 4 t ... + 3 of the block's first 16 and of its other 16: the elements of which it has the weights
+// (layouts/stream_fp4.h).
 struct Bf16Record {
   static constexpr int kWidth = 64;  // k of a record
   OCTET_BOTH static constexpr int padded_rows(int rows) { return rows; }
-  OCTET_BOTH static constexpr uint32_t matrix_bytes(int rows) {
-    return 16U * static_cast<uint32_t>(rows);
+  OCTET_BOTH static constexpr uint32_t block_bytes(int rows) {
+    return 64U * static_cast<uint32_t>(rows);
   }
-  OCTET_BOTH static constexpr uint32_t bytes(int rows) {
-    return 128U * static_cast<uint32_t>(rows);
-  }
-  OCTET_BOTH static constexpr int count(int width) { return (width + kWidth - 1) / kWidth; }
+  OCTET_BOTH static constexpr uint32_t bytes(int rows) { return 2 * block_bytes(rows); }
   // Where k of a row stands in the records of `rows` rows.
   OCTET_BOTH static constexpr uint32_t at(int rows, int row, int k) {
-    const int pair = k % 16 / 2;
-    return static_cast<uint32_t>(k / kWidth) * bytes(rows) +
-           static_cast<uint32_t>(k % kWidth / 16 * 2 + pair % 2) * matrix_bytes(rows) +
-           static_cast<uint32_t>(row * 16 + pair / 2 * 4 + k % 2 * 2);
+    return static_cast<uint32_t>(k / 32) * block_bytes(rows) +
+           static_cast<uint32_t>(row * 64 + k % 16 / 4 * 16 + k % 32 / 16 * 8 + k % 4 * 2);
   }
-  // What products read behind the last record: the rows up to 8 that it does not have.
-  OCTET_BOTH static constexpr int slack_bytes(int rows) { return (8 - rows) * 16; }
+  // Nobody reads behind the last record.
+  OCTET_BOTH static constexpr int slack_bytes(int) { return 0; }
 };
 
 // The binary32 that a UE8M0 code stands for, as bits.

@@ -186,36 +186,36 @@ __device__ __forceinline__ void prepare(const ExpertsKernelArgs<Traits>& a, cons
                   static_cast<int>(gridDim.x) * kLanes);
 }
 
-// By kMultiply: x as records, zeros behind H. A thread takes 16 k of a row at a time, two matrices' words.
+// By kMultiply: x as records, zeros behind H. A thread takes what a lane wants of a block at a time.
 template <class Traits>
 __device__ __forceinline__ void order_x(uint8_t* to, const ExpertsKernelArgs<Traits>& a,
                                         int thread) {
   using Record = typename Traits::Record;
-  constexpr int kElems = 16, kAtOnce = 5;
-  const int of_a_row = a.plan.w13.pairs * (Record::kWidth / kElems), count = a.tokens * of_a_row;
-  const uint32_t next_matrix = Record::matrix_bytes(a.tokens);
+  constexpr int kAtOnce = 5, kBlock = 32;
+  const int of_a_row = a.plan.w13.pairs * (Record::kWidth / kBlock * 4),
+            count = a.tokens * of_a_row;
 #pragma unroll 1
   for (int first = thread; first < count; first += kAtOnce * ExpertsRoles::kComputeThreads) {
-    uint4 v[kAtOnce][2];
+    uint2 v[kAtOnce][2];
     uint32_t at[kAtOnce];
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {
       const int i = first + n * ExpertsRoles::kComputeThreads;
       if (i >= count) break;
-      const int row = i / of_a_row, k = (i - row * of_a_row) * kElems;
+      const int row = i / of_a_row, of_row = i - row * of_a_row,
+                k = of_row / 4 * kBlock + of_row % 4 * 4;
       at[n] = Record::at(a.tokens, row, k);
-      v[n][0] = v[n][1] = make_uint4(0, 0, 0, 0);
+      v[n][0] = v[n][1] = make_uint2(0, 0);
       if (k >= a.hidden) continue;
-      const auto* const from = reinterpret_cast<const uint4*>(a.x + int64_t{row} * a.hidden + k);
+      const auto* const from = reinterpret_cast<const uint2*>(a.x + int64_t{row} * a.hidden + k);
       v[n][0] = __ldg(from);
-      v[n][1] = __ldg(from + 1);
+      v[n][1] = __ldg(from + 4);
     }
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {
       if (first + n * ExpertsRoles::kComputeThreads >= count) break;
-      const uint4 &p = v[n][0], &q = v[n][1];
-      *reinterpret_cast<uint4*>(to + at[n]) = make_uint4(p.x, p.z, q.x, q.z);
-      *reinterpret_cast<uint4*>(to + at[n] + next_matrix) = make_uint4(p.y, p.w, q.y, q.w);
+      *reinterpret_cast<uint4*>(to + at[n]) =
+          make_uint4(v[n][0].x, v[n][0].y, v[n][1].x, v[n][1].y);
     }
   }
 }

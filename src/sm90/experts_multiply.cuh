@@ -91,11 +91,10 @@ __device__ __forceinline__ void store_hidden(const ExpertsKernelArgs<Bf16Fp4<for
   if ((tile.tokens >> token & 1) == 0) return;
   const int rows = rows_of(tile), row = __popc(tile.tokens & ((1U << token) - 1)),
             k = block * static_cast<int>(kMxBlock) + 8 * quarter;
-  const uint32_t matrix = Bf16Record::matrix_bytes(rows);
   const auto store = [&](int at, const uint32_t(&pairs)[4]) {
     uint8_t* const to = h + Bf16Record::at(rows, row, at);
-    ptx::store_relaxed(to, make_uint2(pairs[0], pairs[2]));
-    ptx::store_relaxed(to + matrix, make_uint2(pairs[1], pairs[3]));
+    ptx::store_relaxed(to, make_uint2(pairs[0], pairs[1]));
+    ptx::store_relaxed(to + 16, make_uint2(pairs[2], pairs[3]));
   };
   uint32_t pairs[4];
 #pragma unroll

@@ -49,7 +49,8 @@ __global__ __launch_bounds__(kThreads) void read_back_kernel(const __grid_consta
       a.h + LaunchWord{*a.word}.last_half() * a.half_bytes + tile * a.tile_bytes;
   const int64_t first = int64_t{slot} * a.intermediate;
   for (int k = thread; a.h_bf16 != nullptr && k < a.intermediate; k += kThreads)
-    a.h_bf16[first + k] = *reinterpret_cast<const Bf16*>(from + Bf16Record::at(num_rows, of_tile, k));
+    a.h_bf16[first + k] =
+        *reinterpret_cast<const Bf16*>(from + Bf16Record::at(num_rows, of_tile, k));
   for (int k = thread; k < a.intermediate; k += kThreads) {
     if (a.h_values != nullptr)
       a.h_values[first + k] = from[ActivationRecord::code_at(rows, of_tile, k)];

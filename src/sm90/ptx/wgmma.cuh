@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a warpgroup: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions" (wgmma) and "Matrix
-// Descriptor". multiply(): d [64, 8] = a [64, 32] from registers * b [32, 8] from shared memory, e4m3, f32, without an earlier sum.
-// multiply_bf16(): d (+)= a [64, 16] * b [16, 8], bf16, f32.
+// Descriptor". d [64, 8] = a [64, 32] from registers * b [32, 8] from shared memory, e4m3, f32, without an earlier sum.
 //
 // Lane 4 g + t of warp w: d[0], d[1] row 16 w + g, columns 2 t, 2 t + 1; d[2], d[3] row 16 w + 8 + g. a[0] row 16 w + g, k 4 t ... + 3;
-// a[1] row + 8; a[2], a[3] the same with k + 16. Of bf16: k 2 t, 2 t + 1, and k + 8.
+// a[1] row + 8; a[2], a[3] the same with k + 16.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +16,12 @@ __device__ __forceinline__ uint64_t descriptor(uint32_t address, uint32_t next_k
   const auto unit = [](uint32_t bytes) { return uint64_t{(bytes & 0x3FFFFU) >> 4}; };
   return unit(address) | unit(next_k_bytes) << 16 | unit(128) << 32;
 }
-constexpr uint32_t kDescriptorHigh = 128 >> 4;  // of every descriptor()
 
 // Before the first multiply() on registers that were just written; naming them keeps the compiler from draining in between.
 __device__ __forceinline__ void fence_operands(uint32_t (&a)[8]) {
   asm volatile("wgmma.fence.sync.aligned;"
                : "+r"(a[0]), "+r"(a[1]), "+r"(a[2]), "+r"(a[3]), "+r"(a[4]), "+r"(a[5]), "+r"(a[6]),
                  "+r"(a[7]));
-}
-__device__ __forceinline__ void fence_operands(uint32_t (&a)[16]) {
-  asm volatile("wgmma.fence.sync.aligned;"
-               : "+r"(a[0]), "+r"(a[1]), "+r"(a[2]), "+r"(a[3]), "+r"(a[4]), "+r"(a[5]), "+r"(a[6]),
-                 "+r"(a[7]), "+r"(a[8]), "+r"(a[9]), "+r"(a[10]), "+r"(a[11]), "+r"(a[12]),
-                 "+r"(a[13]), "+r"(a[14]), "+r"(a[15]));
 }
 __device__ __forceinline__ void multiply(float* d, const uint32_t* a, uint64_t b) {
   asm volatile(
@@ -38,24 +30,6 @@ __device__ __forceinline__ void multiply(float* d, const uint32_t* a, uint64_t b
       "1;\n}"
       : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-// b: the low half of a descriptor, whose high half is the same for all. adds: to the sum that d is, else anew.
-__device__ __forceinline__ void multiply_bf16(float* d, const uint32_t* a, uint32_t b, bool adds) {
-  if (adds) {
-    asm volatile(
-        "{\n.reg .pred p;\n.reg .b64 b;\nmov.b64 b, {%8, %9};\nsetp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, {%4,%5,%6,%7}, b, p, "
-        "1, 1, 0;\n}"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "n"(kDescriptorHigh));
-  } else {
-    asm volatile(
-        "{\n.reg .pred p;\n.reg .b64 b;\nmov.b64 b, {%8, %9};\nsetp.ne.b32 p, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0,%1,%2,%3}, {%4,%5,%6,%7}, b, p, "
-        "1, 1, 0;\n}"
-        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "n"(kDescriptorHigh));
-  }
 }
 __device__ __forceinline__ void commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -72,14 +46,6 @@ __device__ __forceinline__ void settle(float (&d)[8], uint32_t (&a)[8]) {
     asm volatile("" : "+f"(d[i]));
     asm volatile("" : "+r"(a[i]));
   }
-}
-__device__ __forceinline__ void settle(uint32_t (&a)[16]) {
-#pragma unroll
-  for (uint32_t& v : a) asm volatile("" : "+r"(v));
-}
-__device__ __forceinline__ void settle(float (&d)[4]) {
-#pragma unroll
-  for (float& v : d) asm volatile("" : "+f"(v));
 }
 
 }  // namespace octet::sm90::ptx
