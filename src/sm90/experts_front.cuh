@@ -186,48 +186,48 @@ __device__ __forceinline__ void prepare(const ExpertsKernelArgs<Traits>& a, cons
                   static_cast<int>(gridDim.x) * kLanes);
 }
 
-// By kMultiply: x as records, zeros behind H. A thread takes what a lane wants of a block at a time.
+// By kMultiply: x, which lies in its records' room as it is, as records, zeros behind H. A thread takes what a lane wants of a block at a time, and
+// all of its own before anybody writes.
 template <class Traits>
-__device__ __forceinline__ void order_x(uint8_t* to, const ExpertsKernelArgs<Traits>& a,
+__device__ __forceinline__ void order_x(uint8_t* x, const ExpertsKernelArgs<Traits>& a,
                                         int thread) {
   using Record = typename Traits::Record;
-  constexpr int kAtOnce = 5, kBlock = 32;
+  constexpr int kBlock = 32, kOwn = Traits::kMostXElems / 8 / ExpertsRoles::kComputeThreads;
   const int of_a_row = a.plan.w13.pairs * (Record::kWidth / kBlock * 4),
             count = a.tokens * of_a_row;
-#pragma unroll 1
-  for (int first = thread; first < count; first += kAtOnce * ExpertsRoles::kComputeThreads) {
-    uint2 v[kAtOnce][2];
-    uint32_t at[kAtOnce];
+  uint4 v[kOwn];
+  uint32_t at[kOwn];
 #pragma unroll
-    for (int n = 0; n < kAtOnce; ++n) {
-      const int i = first + n * ExpertsRoles::kComputeThreads;
-      if (i >= count) break;
-      const int row = i / of_a_row, of_row = i - row * of_a_row,
-                k = of_row / 4 * kBlock + of_row % 4 * 4;
-      at[n] = Record::at(a.tokens, row, k);
-      v[n][0] = v[n][1] = make_uint2(0, 0);
-      if (k >= a.hidden) continue;
-      const auto* const from = reinterpret_cast<const uint2*>(a.x + int64_t{row} * a.hidden + k);
-      v[n][0] = __ldg(from);
-      v[n][1] = __ldg(from + 4);
-    }
+  for (int n = 0; n < kOwn; ++n) {
+    const int i = thread + n * ExpertsRoles::kComputeThreads;
+    if (i >= count) break;
+    const int row = i / of_a_row, of_row = i - row * of_a_row,
+              k = of_row / 4 * kBlock + of_row % 4 * 4;
+    at[n] = Record::at(a.tokens, row, k);
+    v[n] = make_uint4(0, 0, 0, 0);
+    if (k >= a.hidden) continue;
+    const uint8_t* const from = x + (row * a.hidden + k) * 2;
+    const uint2 low = *reinterpret_cast<const uint2*>(from),
+                high = *reinterpret_cast<const uint2*>(from + 32);
+    v[n] = make_uint4(low.x, low.y, high.x, high.y);
+  }
+  cuda::meet(ExpertsRoles::kComputeThreads, kFront);
 #pragma unroll
-    for (int n = 0; n < kAtOnce; ++n) {
-      if (first + n * ExpertsRoles::kComputeThreads >= count) break;
-      *reinterpret_cast<uint4*>(to + at[n]) =
-          make_uint4(v[n][0].x, v[n][0].y, v[n][1].x, v[n][1].y);
-    }
+  for (int n = 0; n < kOwn; ++n) {
+    if (thread + n * ExpertsRoles::kComputeThreads >= count) break;
+    *reinterpret_cast<uint4*>(x + at[n]) = v[n];
   }
 }
 // By kMultiply: all of x to this CTA.
 template <class Traits>
-__device__ __forceinline__ void bring_x(const ExpertsKernelArgs<Traits>& a, const Shared& s,
+__device__ __forceinline__ void bring_x(const ExpertsKernelArgs<Traits>& a, Shared& s,
                                         const Rings<Traits>& rings, int thread) {
   uint8_t* const to = rings.base + rings.x_at;
   if constexpr (Traits::kHandsXOver) {
     copy_as_it_comes(to, s.half + ExpertsWorkspace::kXAt, a.plan.x_bytes(), thread,
                      ExpertsRoles::kComputeThreads);
   } else {
+    ptx::wait(s.x_full, 0);
     order_x(to, a, thread);
   }
   ptx::fence_shared_for_async();

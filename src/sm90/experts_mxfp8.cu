@@ -111,6 +111,10 @@ Status check_experts(const ExpertsArgs& all) {
   const cuda::ExpertGemmArgs& args = all.gemm;
   const cuda::StreamWeights& w = args.weights;
   const bool is_mxfp8 = args.activations == Activations::kMxfp8;
+  constexpr int64_t kMostXElems = Bf16Fp4<WeightFormat::kMxfp4>::kMostXElems;
+  if (const int64_t elems = args.tokens * w.sizes.w13.pairs * Bf16Record::kWidth;
+      !is_mxfp8 && elems > kMostXElems)
+    return want("elements of x", elems, "at most " + std::to_string(kMostXElems));
   if (is_mxfp8 && w.sizes.w13.format != WeightFormat::kMxfp4)
     return unsupported("weights nvfp4 with activations mxfp8, want mxfp4");
   if (w.order != experts_order(args.activations))

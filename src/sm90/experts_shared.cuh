@@ -7,7 +7,7 @@
 // full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn], stage_end[g][turn] are which
 // empty[slot]       kMultiply    kLoader       the stage in this slot has been read, by four warps
 // record_full       kLoader      kMultiply     without a front: the routing record has landed
-// x_full            kLoader      kMultiply     without a front, MXFP8: the activations have landed
+// x_full            kLoader      kMultiply     the activations have landed: of BF16, and of MXFP8 without a front
 // visit[n]          kScheduler   kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
 // h_full[n]         kAux         kMultiply     that tile's h is in its slot (kScheduler, too, where a CTA has few units)
 // h_empty[slot]     kMultiply    kAux          and has been read: four warps for each of a chunk's units, which share kHReaders

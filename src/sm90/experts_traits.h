@@ -38,6 +38,8 @@ struct Bf16Fp4 {
   static constexpr int kWeightRecordBytes =
       static_cast<int>(layouts::stream_record_bytes(kWeights));
   static constexpr bool kHandsXOver = false;
+  static constexpr int kMostXElems =
+      14 * 8 * 512;  // that the threads of kMultiply hold at once: 8 rows of 7168
   static constexpr int kFewestSlots = 4;  // x has most of the room at 8 rows
   struct SharedMore {
     // What sums of a tile's expert are multiplied by: its factors, and what decoded weights lack.

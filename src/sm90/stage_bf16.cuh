@@ -4,8 +4,8 @@
 //   weights  16 rows x 64 k a pair record (layouts/stream_fp4.h) ──► registers, code times scale, exact: cuda/stream_codes.cuh
 //   activations  record of T rows x 64 k (Bf16Record) ──► registers
 //
-// mma.sync and not wgmma: it needs no descriptors and waits for nobody, 65 instructions a record instead of 77, and the clock stays
-// higher. Columns of a product behind row T - 1 are row T - 1 again; nobody reads them. A stage's products add up in the tensor core,
+// mma.sync and not wgmma: it needs no descriptors and waits for nobody, 68 instructions a record instead of 77 and up to 15 % of a layer's
+// time (docs/kernels/experts_bf16_sm90.md). Columns of a product behind row T - 1 are row T - 1 again; nobody reads them. A stage's products add up in the tensor core,
 // even and odd 16 k apart, from zero.
 #pragma once
 
