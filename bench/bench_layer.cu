@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decode step's routed experts on a device, MXFP4 weights and MXFP8 activations, from logits and x to y.
+// A decode step's routed experts on a device, from logits and x to y: MXFP4 weights with MXFP8 activations, MXFP4 and NVFP4 weights with BF16
+// ones, in turns.
 //
 //   bench_layer [DATE]    prints a report: JSON with "what": "layer"
 //
-//   ready    make_ready alone
-//   experts  make_ready and the experts    layer   the experts with the front in their launch
+//   ready    make_ready alone, MXFP8
+//   experts  (make_ready and) the experts from a routing record    layer   the experts with the front in their launch
 //
 // Timed: replays of a graph of 48 layers in a row, each with its own routing, the weights of 4 layers (7.2 GB) in turn, so that nothing of
 // them is in L2; programmatic edges between all kernels. After 15 ms of idling before each replay (the clock is at its highest then), and
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
@@ -40,16 +42,18 @@ __device__ uint32_t hash(uint64_t x) {
   x *= 0xc4ceb9fe1a85ec53ULL;
   return static_cast<uint32_t>(x ^ x >> 33);
 }
-// Any codes are codes; scales 2^-10 ... 2^-5.
-__global__ void fill_weights(uint32_t* words, int64_t count) {
-  constexpr int64_t kRecordWords = layouts::stream_record_bytes(WeightFormat::kMxfp4) / 4;
+// Any codes are codes; MXFP4 scales 2^-10 ... 2^-5, NVFP4 ones 0 ... 15 * 2^-9.
+__global__ void fill_weights(uint32_t* words, int64_t count, WeightFormat format) {
+  const int64_t record_words = layouts::stream_record_bytes(format) / 4;
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     uint32_t v = hash(static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15ULL);
-    if (i % kRecordWords >= layouts::kStreamCodeBytes / 4) {
+    if (i % record_words >= layouts::kStreamCodeBytes / 4) {
+      constexpr uint32_t kLowFourBitsOfMagnitudes = 0x78F078F0U;  // stream_nv_scale_word()
       uint32_t scales = 0;
       for (int b = 0; b < 4; ++b) scales |= (117 + (v >> (8 * b) & 0xFF) % 6) << (8 * b);
-      v = layouts::stream_mx_scale_word(scales);
+      v = format == WeightFormat::kMxfp4 ? layouts::stream_mx_scale_word(scales)
+                                         : v & kLowFourBitsOfMagnitudes;
     }
     words[i] = v;
   }
@@ -58,21 +62,29 @@ __global__ void fill_weights(uint32_t* words, int64_t count) {
 struct Case {
   int64_t rows, experts;  // experts: distinct ones a layer, 0: as the router likes
 };
+struct Formats {
+  Activations activations;
+  WeightFormat weights;
+};
+constexpr Formats kFormats[] = {{Activations::kMxfp8, WeightFormat::kMxfp4},
+                                {Activations::kBf16, WeightFormat::kMxfp4},
+                                {Activations::kBf16, WeightFormat::kNvfp4}};
 
 class Bench {
  public:
-  Bench() {
-    const layouts::WeightView up{.rows = kIntermediate, .cols = kHidden},
-        down{.rows = kHidden, .cols = kIntermediate};
+  explicit Bench(const Formats& of) : formats_(of) {
+    const layouts::WeightView up{.format = of.weights, .rows = kIntermediate, .cols = kHidden},
+        down{.format = of.weights, .rows = kHidden, .cols = kIntermediate};
     layouts::ExpertWeights e;
     e.gate = e.up = up;
     e.down = down;
     sizes_ = layouts::stream_sizes(e);
     layer_bytes_ = kExperts * sizes_.expert_bytes();
     check(cudaMalloc(&weights_, static_cast<size_t>(kLayers * layer_bytes_)));
-    fill_weights<<<2048, 256>>>(reinterpret_cast<uint32_t*>(weights_), kLayers * layer_bytes_ / 4);
+    fill_weights<<<2048, 256>>>(reinterpret_cast<uint32_t*>(weights_), kLayers * layer_bytes_ / 4,
+                                of.weights);
     check(cudaDeviceSynchronize());
-    check(prepare_experts());
+    check(prepare_experts(of.activations, of.weights));
     bias_ = on_device(normal(kExperts, 0.1F));
     limit_ = on_device(std::vector<float>(kExperts, 10.0F));
     y_ = on_device<Bf16>(8 * kHidden);
@@ -106,6 +118,7 @@ class Bench {
     return l;
   }
 
+  Formats formats_;
   std::mt19937 rng_{1};
   layouts::StreamSizes sizes_;
   int64_t layer_bytes_ = 0;
@@ -122,6 +135,7 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
   auto* const codes = on_device<uint8_t>(c.rows * kHidden);
   auto* const scales = on_device<uint8_t>(c.rows * kHidden / kMxBlock);
   auto* const slot_row = on_device<int32_t>(slots);
+  const bool has_ready = formats_.activations == Activations::kMxfp8;
   uint8_t* workspace = nullptr;
   double experts = 0;
   for (int i = 0; i < kLaunches; ++i) {
@@ -141,14 +155,15 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
     cuda::ExpertGemmArgs& a = all.gemm;
     a.weights.data = weights_ + i % kLayers * layer_bytes_;
     a.weights.sizes = sizes_;
-    a.weights.order = layouts::StreamOrder::kE4m3;
+    a.weights.order = experts_order(formats_.activations);
     a.weights.experts = kExperts;
     a.weights.limit = limit_;
     a.tokens = c.rows;
     a.top_k = kTopK;
     a.hidden = kHidden;
     a.intermediate = kIntermediate;
-    a.activations = Activations::kMxfp8;
+    a.activations = formats_.activations;
+    a.x = x_;
     a.x_quant = codes;
     a.x_scale = scales;
     a.record = f.record;
@@ -161,7 +176,7 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
     all.y = y_;
     check(check_experts(all));
     check(cuda::launch_front(f, nullptr));
-    check(launch_make_ready(all, nullptr));
+    if (has_ready) check(launch_make_ready(all, nullptr));
     check(launch_experts(all, ctas_, nullptr));
     int32_t tiles = 0;
     check(cudaMemcpy(&tiles, f.record + 1, sizeof tiles, cudaMemcpyDeviceToHost));
@@ -181,7 +196,7 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
       {"ready", [&](int i, cudaStream_t s) { check(launch_make_ready(experts_of[i], s)); }},
       {"experts",
        [&](int i, cudaStream_t s) {
-         check(launch_make_ready(experts_of[i], s));
+         if (has_ready) check(launch_make_ready(experts_of[i], s));
          check(launch_experts(experts_of[i], ctas_, s));
        }},
       {"layer",
@@ -192,9 +207,13 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
        }},
   };
   const double floor_us = experts * static_cast<double>(sizes_.expert_bytes()) / read_gb_s / 1e3;
-  std::printf("    {\"rows\": %d, \"experts\": %.1f, \"floor_us\": %.2f", static_cast<int>(c.rows),
-              experts, floor_us);
+  std::printf(
+      "    {\"activations\": \"%s\", \"weights\": \"%s\", \"rows\": %d, \"experts\": %.1f, "
+      "\"floor_us\": %.2f",
+      std::string(name_of(formats_.activations)).c_str(),
+      std::string(name_of(formats_.weights)).c_str(), static_cast<int>(c.rows), experts, floor_us);
   for (const Variant& v : variants) {
+    if (!has_ready && v.name == std::string("ready")) continue;
     Graph graph([&](cudaStream_t s) {
       for (int i = 0; i < kLaunches; ++i) v.launch(i, s);
     });
@@ -211,8 +230,9 @@ void Bench::run(const Case& c, double read_gb_s, bool is_last) {
 int run(const char* date) {
   cudaDeviceProp device{};
   check(cudaGetDeviceProperties(&device, 0));
-  Bench bench;
-  const double gb_s = bench.read_gb_s();
+  std::vector<std::unique_ptr<Bench>> benches;
+  for (const Formats& of : kFormats) benches.push_back(std::make_unique<Bench>(of));
+  const double gb_s = benches[0]->read_gb_s();
   std::printf("{\n  \"what\": \"layer\", \"device\": \"%s\", \"sms\": %d, \"date\": \"%s\",\n",
               device.name, device.multiProcessorCount, date);
   std::printf(
@@ -222,7 +242,9 @@ int run(const char* date) {
       static_cast<int>(kIntermediate), kLaunches, kReplays);
   std::printf("  \"read_gb_s\": %.0f,\n  \"results\": [\n", gb_s);
   constexpr Case kCases[] = {{1, 0}, {2, 0}, {4, 0}, {6, 0}, {8, 0}, {6, 22}};
-  for (const Case& c : kCases) bench.run(c, gb_s, &c == std::end(kCases) - 1);
+  for (const Case& c : kCases)
+    for (const auto& bench : benches)
+      bench->run(c, gb_s, &c == std::end(kCases) - 1 && bench == benches.back());
   std::printf("  ]\n}\n");
   return 0;
 }

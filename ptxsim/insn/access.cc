@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ptxsim/insn/access.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -151,6 +152,7 @@ uint8_t* lane_bytes(Exec& x, const machine::Insn& insn, Space space, uint64_t ad
   if (at.allocation != nullptr) {
     auto& counts = x.machine.counts();
     (access == Access::kRead ? counts.global_read_bytes : counts.global_written_bytes) += bytes;
+    if (access != Access::kRead) at.allocation->note_write(at.offset, bytes, x.machine.now());
     if (access == Access::kRead) x.cta.grid->count_read(at.allocation->number, bytes);
   }
   return at.memory->at(at.offset);
@@ -198,8 +200,28 @@ machine::Order* order_at(const AsyncAccess& by, const Located& at) {
 AsyncAccess async_access(Exec& x, const machine::Insn& insn, Proxy proxy, bool reads) {
   machine::Order* order = order_of(x.cta);
   const uint32_t token = order == nullptr ? 0 : order->issue(order_warp(x), insn.index, reads);
-  return {&x.machine, &x.cta, &insn, x.warp.index, proxy, token};
+  return {&x.machine,
+          &x.cta,
+          &insn,
+          x.warp.index,
+          proxy,
+          token,
+          std::max(x.warp.fenced_global_at, x.cta.grid->whole_since())};
 }
+
+namespace {
+
+// R3 of global memory: the copy's warp has fenced behind the write, or the writer's grid was over before this one could begin.
+std::string unfenced_global(const AsyncAccess& by, const Located& at, uint64_t bytes) {
+  if (at.allocation == nullptr || by.token == 0 || by.proxy != Proxy::kAsync) return "";
+  if (at.allocation->last_write(at.offset, bytes) <= by.global_until) return "";
+  return fmt::format(
+      "order: '{}': written by the generic proxy, with no fence.proxy.async of global memory "
+      "behind it",
+      at.allocation->name);
+}
+
+}  // namespace
 
 Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t bytes,
                   uint8_t* to) {
@@ -212,6 +234,8 @@ Status async_read(const AsyncAccess& by, Space space, uint64_t address, uint64_t
     OCTET_RETURN_IF_ERROR(async_order(*by.machine, *by.cta, *by.insn, wrong));
     order->async_read(by.token, at.shared_of->rank, at.offset, bytes);
   }
+  OCTET_RETURN_IF_ERROR(
+      async_order(*by.machine, *by.cta, *by.insn, unfenced_global(by, at, bytes)));
   std::memcpy(to, at.memory->at(at.offset), bytes);
   if (at.allocation != nullptr) {
     by.machine->counts().global_read_bytes += bytes;

@@ -50,6 +50,8 @@ struct AsyncAccess {
   int warp = 0;
   Proxy proxy = Proxy::kAsync;
   uint32_t token = 0;  // of the ordering checker; 0: its accesses are not asked
+  uint64_t global_until =
+      0;  // what the generic proxy wrote to global memory up to this tick may be read
 };
 // Of an operation that this instruction issues. `reads`: it reads shared memory.
 AsyncAccess async_access(machine::Exec& x, const machine::Insn& insn, Proxy proxy, bool reads);

@@ -94,12 +94,23 @@ uint32_t rsqrt_approx(uint32_t a) { return rounded(1 / std::sqrt(double(f32(a)))
 uint32_t lg2_approx(uint32_t a) { return rounded(std::log2(double(f32(a)))); }
 uint32_t tanh_approx(uint32_t a) { return rounded(std::tanh(double(f32(a)))); }
 
+template <bool kFtz, bool kIsFull>
 uint32_t div_approx(uint32_t a, uint32_t c) {
-  const float divisor = f32(c), magnitude = std::fabs(divisor);
-  if (magnitude >= 0x1p-126f && magnitude <= 0x1p126f)
-    return bits32(f32(a) * f32(flush(rcp_approx(c))));
-  return bits32(f32(a) / divisor);
+  float dividend = f32(kFtz ? flush(a) : a), divisor = f32(kFtz ? flush(c) : c);
+  const float magnitude = std::fabs(divisor);
+  const float scale = kIsFull && magnitude > 0x1p126f ? 0.25f : magnitude < 0x1p-126f ? 0x1p24f : 1;
+  if (magnitude <= std::numeric_limits<float>::max()) {
+    dividend *= scale;
+    divisor *= scale;
+  }
+  const float reciprocal = f32(flush(rcp_approx(std::bit_cast<uint32_t>(divisor))));
+  const uint32_t bits = bits32(dividend * reciprocal);
+  return kFtz ? flush_result(bits, double(dividend) * double(reciprocal)) : bits;
 }
+template uint32_t div_approx<false, false>(uint32_t, uint32_t);
+template uint32_t div_approx<false, true>(uint32_t, uint32_t);
+template uint32_t div_approx<true, false>(uint32_t, uint32_t);
+template uint32_t div_approx<true, true>(uint32_t, uint32_t);
 
 Status use_approx_tables(const std::string& folder) {
   const auto read = [&](const char* name, size_t count, std::vector<int8_t>* into) -> Status {

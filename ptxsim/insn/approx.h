@@ -19,6 +19,10 @@ uint32_t sqrt_approx(uint32_t a);
 uint32_t rsqrt_approx(uint32_t a);
 uint32_t lg2_approx(uint32_t a);
 uint32_t tanh_approx(uint32_t a);
+
+// div.approx and, with kIsFull, div.full: a * rcp.approx.ftz(c). Without .ftz both are multiplied by 2^24 first where c is subnormal, and by
+// 1/4 for .full where c is beyond 2^126; .approx has 0 there (PTX ISA 9.7.3.8).
+template <bool kFtz, bool kIsFull>
 uint32_t div_approx(uint32_t a, uint32_t c);
 
 // Tables of int8: what a device's result is away from the rounded one, in units of its last place, for every mantissa of

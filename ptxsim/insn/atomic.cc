@@ -20,7 +20,13 @@ T extreme(Op op, T a, T c) {
   return op == kMin ? std::min(a, c) : std::max(a, c);
 }
 
-uint64_t apply(Op op, Type type, uint64_t old, uint64_t a, uint64_t c) {
+// In global memory subnormal operands and results are zeros of their sign; in shared memory they stay (PTX ISA 9.7.13.5).
+uint64_t add_f32(uint64_t old, uint64_t a, bool is_global) {
+  if (!is_global) return bits32(f32(uint32_t(old)) + f32(uint32_t(a)));
+  return flush(bits32(f32(flush(uint32_t(old))) + f32(flush(uint32_t(a)))));
+}
+
+uint64_t apply(Op op, Type type, uint64_t old, uint64_t a, uint64_t c, bool is_global) {
   switch (op) {
     case kAnd:
       return old & a;
@@ -37,7 +43,7 @@ uint64_t apply(Op op, Type type, uint64_t old, uint64_t a, uint64_t c) {
     case kDec:
       return old == 0 || old > a ? a : old - 1;
     case kAdd:
-      if (type == Type::kF32) return bits32(f32(uint32_t(old)) + f32(uint32_t(a)));
+      if (type == Type::kF32) return add_f32(old, a, is_global);
       return old + a;
     default:
       break;
@@ -67,7 +73,8 @@ Outcome run_atomic(Exec& x, const Insn& insn) {
     uint64_t old = 0;
     std::memcpy(&old, at, size_t(bytes));
     const uint64_t c = op == kCas ? x.value(insn.args[3], lane) : 0;
-    const uint64_t now = apply(op, Type(insn.mods[kType]), old, x.value(a, lane), c);
+    const bool is_global = x.address(address, lane) >= machine::kGlobalBase;
+    const uint64_t now = apply(op, Type(insn.mods[kType]), old, x.value(a, lane), c, is_global);
     std::memcpy(at, &now, size_t(bytes));
     if (!is_red) x.set(insn.args[0].slot, insn.args[0].bits, lane, old);
     changed |= std::memcmp(&old, &now, size_t(bytes)) != 0;

@@ -204,22 +204,47 @@ Status bind_lop3(Binder& b) {
   return {};
 }
 
-// Four bytes of the eight of b:a; bit 3 of a selector copies the byte's sign (PTX ISA 9.7.9.7). The default mode.
+namespace {
+
+// Four bytes of the eight of b:a; bit 3 of a selector copies the byte's sign.
+uint32_t permuted(uint32_t a, uint32_t c, uint32_t selectors) {
+  const uint64_t bytes = uint64_t{c} << 32 | a;
+  uint32_t d = 0;
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t selector = selectors >> (4 * i);
+    const auto byte = uint8_t(bytes >> (8 * (selector & 7)));
+    d |= uint32_t((selector & 8) != 0 ? (byte & 0x80 ? 0xFF : 0) : byte) << (8 * i);
+  }
+  return d;
+}
+
+// Selectors of the modes, for the two low bits of the third operand (PTX ISA 9.7.9.7, the table).
+constexpr uint32_t kForward[] = {0x3210, 0x4321, 0x5432, 0x6543};
+constexpr uint32_t kBackward[] = {0x5670, 0x6701, 0x7012, 0x0123};
+constexpr uint32_t kReplicate8[] = {0x0000, 0x1111, 0x2222, 0x3333};
+constexpr uint32_t kClampLeft[] = {0x3210, 0x3211, 0x3222, 0x3333};
+constexpr uint32_t kClampRight[] = {0x0000, 0x1110, 0x2210, 0x3210};
+constexpr uint32_t kReplicate16[] = {0x1010, 0x3232, 0x1010, 0x3232};
+
+template <const uint32_t (&kSelectors)[4]>
+machine::Run permuted_by() {
+  return ternary<uint32_t>(
+      [](uint32_t a, uint32_t c, uint32_t n) { return permuted(a, c, kSelectors[n & 3]); });
+}
+
+}  // namespace
+
 Status bind_prmt(Binder& b) {
   OCTET_RETURN_IF_ERROR(b.expect("b32"));
+  const int mode = b.take_one_of({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"});
   OCTET_RETURN_IF_ERROR(b.done(4));
   OCTET_RETURN_IF_ERROR(b.result(0, Type::kB32));
   for (size_t i = 1; i < 4; ++i) OCTET_RETURN_IF_ERROR(b.source(i, Type::kB32));
-  b.insn().run = ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t selectors) {
-    const uint64_t bytes = uint64_t{c} << 32 | a;
-    uint32_t d = 0;
-    for (int i = 0; i < 4; ++i) {
-      const uint32_t selector = selectors >> (4 * i);
-      const auto byte = uint8_t(bytes >> (8 * (selector & 7)));
-      d |= uint32_t((selector & 8) != 0 ? (byte & 0x80 ? 0xFF : 0) : byte) << (8 * i);
-    }
-    return d;
-  });
+  const machine::Run modes[] = {permuted_by<kForward>(),    permuted_by<kBackward>(),
+                                permuted_by<kReplicate8>(), permuted_by<kClampLeft>(),
+                                permuted_by<kClampRight>(), permuted_by<kReplicate16>()};
+  const auto by_selectors = [](uint32_t a, uint32_t c, uint32_t n) { return permuted(a, c, n); };
+  b.insn().run = mode < 0 ? ternary<uint32_t>(by_selectors) : modes[mode];
   return {};
 }
 

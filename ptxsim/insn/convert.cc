@@ -2,7 +2,7 @@
 // cvt between integers and floats of 16 bits and more, PTX ISA 9.7.9.21. The packed forms are convert_packed.cc's.
 //
 // A source register may be wider than its type, and a result's, too: the result is then extended by its type's sign.
-// Modelled: .rn .rz .rm .rp for floats, .rni .rzi .rmi .rpi, .ftz, .sat. f32 to integers clamps, NaN gives 0.
+// Modelled: .rn .rz .rm .rp for floats, .rni .rzi .rmi .rpi, .ftz, .sat. Floats to integers clamp.
 #include "ptxsim/insn/convert.h"
 
 #include <algorithm>
@@ -95,9 +95,9 @@ uint64_t encode(Kind kind, double value, Rounding rounding) {
   }
 }
 
-// A float as an integer of so many bits, clamped. NaN: 0.
-uint64_t clamped(double value, Kind kind, int bits) {
-  if (std::isnan(value)) return 0;
+// A float as an integer of so many bits, clamped. NaN: 0; from f64 or to 64 bits the upper bit alone.
+uint64_t clamped(double value, Kind kind, int bits, bool is_of_f64) {
+  if (std::isnan(value)) return is_of_f64 || bits == 64 ? uint64_t{1} << (bits - 1) : 0;
   const double least = kind == Kind::kSigned ? -std::ldexp(1.0, bits - 1) : 0;
   const double beyond = std::ldexp(1.0, kind == Kind::kSigned ? bits - 1 : bits);
   if (value <= least) return kind == Kind::kSigned ? low_bits(uint64_t{1} << (bits - 1), bits) : 0;
@@ -113,6 +113,13 @@ uint64_t saturated_integer(uint64_t value, const Side& from, const Side& to) {
   if (!negative) return std::min(value, most);
   if (to.kind == Kind::kUnsigned) return 0;
   return uint64_t(std::max(int64_t(value), -int64_t(most) - 1));
+}
+
+// A NaN of f64 keeps its sign and what there is room for of its fraction, and is quiet; so it is on an H200.
+uint64_t nan_of_f64(uint64_t bits, Kind to) {
+  if (to == Kind::kF64) return bits | kQuiet64;
+  if (to != Kind::kF32) return encode(to, f64(bits), Rounding::kNearest);
+  return (bits >> 32 & 0x80000000) | 0x7FC00000 | (bits >> 29 & 0x3FFFFF);
 }
 
 enum Mod { kFromKind, kFromBits, kToKind, kToBits, kRounding, kFlags };
@@ -135,7 +142,12 @@ uint64_t convert(const Insn& insn, uint64_t value) {
   }
   if ((flags & kFtz) != 0 && from.kind == Kind::kF32) value = flush(uint32_t(value));
   double exact = as_double(from.kind, value);
-  if (to.is_integer()) return clamped(rounded_integer(exact, rounding), to.kind, to.bits);
+  if (to.is_integer())
+    return clamped(rounded_integer(exact, rounding), to.kind, to.bits, from.kind == Kind::kF64);
+  if (std::isnan(exact) && (flags & kSat) == 0) {
+    if (from.kind == Kind::kF64) return nan_of_f64(value, to.kind);
+    if (from.kind == Kind::kBf16 && to.kind == Kind::kF32) return value << 16;
+  }
   if ((flags & kToInteger) != 0) exact = rounded_integer(exact, rounding);
   if ((flags & kSat) != 0) exact = exact > 0 ? std::min(exact, 1.0) : 0;
   const uint64_t result = encode(to.kind, exact, rounding);

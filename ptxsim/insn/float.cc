@@ -42,9 +42,9 @@ Status bind_operands(Binder& b, Type type, size_t sources) {
 }
 
 template <bool kFtz, bool kSat>
-uint32_t finish(float value) {
-  uint32_t bits = bits32(kSat ? saturate(value) : value);
-  return kFtz ? flush(bits) : bits;
+uint32_t finish(float value, double exact) {
+  const uint32_t bits = bits32(kSat ? saturate(value) : value);
+  return kFtz ? flush_result(bits, exact) : bits;
 }
 template <bool kFtz>
 float start(uint32_t bits) {
@@ -53,15 +53,22 @@ float start(uint32_t bits) {
 
 template <bool kFtz, bool kSat, class F>
 machine::Run two_f32(F) {
-  return binary<uint32_t>([](uint32_t a, uint32_t c) {
-    return finish<kFtz, kSat>(F{}(start<kFtz>(a), start<kFtz>(c)));
+  return binary<uint32_t>([](uint32_t p, uint32_t q) {
+    const float a = start<kFtz>(p), c = start<kFtz>(q);
+    return finish<kFtz, kSat>(F{}(a, c), F{}(double(a), double(c)));
   });
 }
-template <bool kFtz, bool kSat, class F>
-machine::Run three_f32(F) {
-  return ternary<uint32_t>([](uint32_t a, uint32_t c, uint32_t d) {
-    return finish<kFtz, kSat>(F{}(start<kFtz>(a), start<kFtz>(c), start<kFtz>(d)));
+template <bool kFtz, bool kSat>
+machine::Run fma_f32() {
+  return ternary<uint32_t>([](uint32_t p, uint32_t q, uint32_t r) {
+    const float a = start<kFtz>(p), c = start<kFtz>(q), d = start<kFtz>(r);
+    return finish<kFtz, kSat>(std::fma(a, c, d), kFtz ? fma_to_odd(a, c, d) : 0);
   });
+}
+
+// f64: a NaN operand's bits, the last one's, made quiet.
+uint64_t with_nans(uint64_t a, uint64_t c, uint64_t result) {
+  return is_nan64(c) ? c | kQuiet64 : is_nan64(a) ? a | kQuiet64 : result;
 }
 
 template <class F>
@@ -70,8 +77,8 @@ Status bind_arithmetic(Binder& b, F f) {
   OCTET_RETURN_IF_ERROR(take_form(b, true, &form));
   OCTET_RETURN_IF_ERROR(bind_operands(b, form.type, 2));
   if (form.type == Type::kF64) {
-    b.insn().run =
-        binary<uint64_t>([](uint64_t a, uint64_t c) { return bits64(F{}(f64(a), f64(c))); });
+    b.insn().run = binary<uint64_t>(
+        [](uint64_t a, uint64_t c) { return with_nans(a, c, bits64(F{}(f64(a), f64(c)))); });
   } else if (form.type == Type::kB64) {
     b.insn().run = binary<uint64_t>([](uint64_t a, uint64_t c) {
       return uint64_t{bits32(F{}(f32(uint32_t(a >> 32)), f32(uint32_t(c >> 32))))} << 32 |
@@ -103,7 +110,10 @@ Status bind_extreme(Binder& b) {
     OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type({Type::kF64}));
     OCTET_RETURN_IF_ERROR(bind_operands(b, type, 2));
     b.insn().run = binary<uint64_t>([](uint64_t a, uint64_t c) {
-      return bits64(kIsMax ? std::fmax(f64(a), f64(c)) : std::fmin(f64(a), f64(c)));
+      if (is_nan64(c)) return is_nan64(a) ? c | kQuiet64 : a;
+      if (is_nan64(a)) return c;
+      const bool a_less = f64(a) < f64(c) || (f64(a) == f64(c) && (a >> 63) > (c >> 63));
+      return a_less == kIsMax ? c : a;
     });
     return {};
   }
@@ -114,16 +124,20 @@ Status bind_extreme(Binder& b) {
   return {};
 }
 
-// neg and abs change the sign alone.
+// neg and abs change the sign alone; a NaN is 0x7FFFFFFF, or an f64's own made quiet, as it is on an H200.
 template <class F32, class F64>
-Status bind_sign(Binder& b, F32 on32, F64 on64) {
+Status bind_sign(Binder& b, F32, F64) {
   Form form;
   OCTET_RETURN_IF_ERROR(take_form(b, false, &form));
   if (form.type == Type::kB64) return b.unmodelled("pairs are not modelled here");
   OCTET_RETURN_IF_ERROR(bind_operands(b, form.type, 1));
-  b.insn().run = form.type == Type::kF64 ? unary<uint64_t>(on64)
-                 : form.ftz ? unary<uint32_t>([](uint32_t a) { return F32{}(flush(a)); })
-                            : unary<uint32_t>(on32);
+  const auto on32 = [](uint32_t a) { return std::isnan(f32(a)) ? kNan32 : F32{}(a); };
+  b.insn().run =
+      form.type == Type::kF64
+          ? unary<uint64_t>([](uint64_t a) { return is_nan64(a) ? a | kQuiet64 : F64{}(a); })
+      : form.ftz ? unary<uint32_t>(
+                       [](uint32_t a) { return std::isnan(f32(a)) ? kNan32 : F32{}(flush(a)); })
+                 : unary<uint32_t>(on32);
   return {};
 }
 
@@ -185,28 +199,34 @@ Status bind_float_neg(Binder& b) {
       [](uint64_t a) { return a ^ 0x8000000000000000; });
 }
 
-// .full and .approx are a * rcp.approx.ftz(b) for divisors within 2^+-126, as measured (within 2^+-60 in bulk); beyond, the rounded quotient.
 Status bind_float_div(Binder& b) {
   if (b.take("rn")) {
     const bool ftz = b.take("ftz");
     OCTET_ASSIGN_OR_RETURN(const Type type, b.take_type({Type::kF32, Type::kF64}));
     OCTET_RETURN_IF_ERROR(bind_operands(b, type, 2));
-    const auto quotient = [](float a, float c) { return a / c; };
-    b.insn().run =
-        type == Type::kF64
-            ? binary<uint64_t>([](uint64_t a, uint64_t c) { return bits64(f64(a) / f64(c)); })
-        : ftz ? two_f32<true, false>(quotient)
-              : two_f32<false, false>(quotient);
+    const auto quotient = [](auto a, auto c) { return a / c; };
+    b.insn().run = type == Type::kF64 ? binary<uint64_t>([](uint64_t a, uint64_t c) {
+      return with_nans(c, a, bits64(f64(a) / f64(c)));
+    })
+                   : ftz              ? two_f32<true, false>(quotient)
+                                      : two_f32<false, false>(quotient);
     return {};
   }
-  OCTET_RETURN_IF_ERROR(b.expect_one_of({"full", "approx"}).status());
+  OCTET_ASSIGN_OR_RETURN(const int is_approx, b.expect_one_of({"full", "approx"}));
   const bool ftz = b.take("ftz");
   OCTET_RETURN_IF_ERROR(b.expect("f32"));
   OCTET_RETURN_IF_ERROR(bind_operands(b, Type::kF32, 2));
-  b.insn().run = ftz ? binary<uint32_t>([](uint32_t a, uint32_t c) {
-    return flush(div_approx(flush(a), flush(c)));
-  })
-                     : binary<uint32_t>([](uint32_t a, uint32_t c) { return div_approx(a, c); });
+  if (is_approx != 0) {
+    b.insn().run =
+        ftz ? binary<uint32_t>([](uint32_t a, uint32_t c) { return div_approx<true, false>(a, c); })
+            : binary<uint32_t>(
+                  [](uint32_t a, uint32_t c) { return div_approx<false, false>(a, c); });
+  } else {
+    b.insn().run =
+        ftz ? binary<uint32_t>([](uint32_t a, uint32_t c) { return div_approx<true, true>(a, c); })
+            : binary<uint32_t>(
+                  [](uint32_t a, uint32_t c) { return div_approx<false, true>(a, c); });
+  }
   return {};
 }
 
@@ -215,10 +235,10 @@ Status bind_fma(Binder& b) {
   Form form;
   OCTET_RETURN_IF_ERROR(take_form(b, true, &form));
   OCTET_RETURN_IF_ERROR(bind_operands(b, form.type, 3));
-  const auto f = [](float a, float c, float d) { return std::fma(a, c, d); };
   if (form.type == Type::kF64) {
     b.insn().run = ternary<uint64_t>([](uint64_t a, uint64_t c, uint64_t d) {
-      return bits64(std::fma(f64(a), f64(c), f64(d)));
+      const uint64_t result = with_nans(a, d, bits64(std::fma(f64(a), f64(c), f64(d))));
+      return is_nan64(c) ? c | kQuiet64 : result;
     });
   } else if (form.type == Type::kB64) {
     b.insn().run = ternary<uint64_t>([](uint64_t a, uint64_t c, uint64_t d) {
@@ -228,8 +248,8 @@ Status bind_fma(Binder& b) {
              bits32(std::fma(f32(uint32_t(a)), f32(uint32_t(c)), f32(uint32_t(d))));
     });
   } else {
-    b.insn().run = form.ftz ? (form.sat ? three_f32<true, true>(f) : three_f32<true, false>(f))
-                            : (form.sat ? three_f32<false, true>(f) : three_f32<false, false>(f));
+    b.insn().run = form.ftz ? (form.sat ? fma_f32<true, true>() : fma_f32<true, false>())
+                            : (form.sat ? fma_f32<false, true>() : fma_f32<false, false>());
   }
   return {};
 }

@@ -67,7 +67,10 @@ TEST(Float, ApproximatesWithinTheBoundsOfPtx) {
   EXPECT_EQ(ex2_approx_ftz(bits32(-140.0f)), 0u);
   EXPECT_EQ(ex2_approx(bits32(-0.0f)), 0x3F800000u);
   EXPECT_EQ(rcp_approx(0x80000000), 0xFF800000u);
-  EXPECT_EQ(div_approx(bits32(6), bits32(3)), bits32(2));
+  EXPECT_EQ((div_approx<false, false>(bits32(6), bits32(3))), bits32(2));
+  // Beyond 2^126 .approx has 0, .full a quotient.
+  EXPECT_EQ((div_approx<false, false>(bits32(1), bits32(0x1p127f))), 0u);
+  EXPECT_EQ((div_approx<true, true>(bits32(4), bits32(0x1p127f))), bits32(0x1p-125f));
 }
 
 TEST(Half, RoundsOnceToNearest) {

@@ -206,7 +206,7 @@ Status bind_mad(Binder& b) {
   return {};
 }
 
-// What a division by zero gives PTX leaves open (9.7.1.8); here it is all ones, and the dividend for a remainder.
+// What a division by zero gives PTX leaves open (9.7.1.8); here it is all ones, a remainder, too, as on an H200.
 Status bind_div(Binder& b) {
   if (is_float_form(b)) return bind_float_div(b);
   return bind_typed(b, [](auto a, auto c) {
@@ -224,7 +224,7 @@ Status bind_rem(Binder& b) {
   return bind_typed(b, [](auto a, auto c) {
     using T = decltype(a);
     using U = std::make_unsigned_t<T>;
-    if (c == 0) return U(a);
+    if (c == 0) return U(~U{0});
     if constexpr (std::is_signed_v<T>) {
       if (c == T(-1)) return U{0};
     }

@@ -92,7 +92,7 @@ Outcome run_inval(Exec& x, const Insn& insn) {
                           });
 }
 
-enum ArriveMod { kSpace, kExpects, kDrops, kHasCount };
+enum ArriveMod { kSpace, kExpects, kDrops, kHasCount, kArrivesRelaxed };
 
 // args: state, address, count or bytes.
 Outcome run_arrive(Exec& x, const Insn& insn) {
@@ -103,7 +103,7 @@ Outcome run_arrive(Exec& x, const Insn& insn) {
         const int64_t operand = insn.mods[kHasCount] != 0 ? x.words(insn.args[2])[lane] : 1;
         x.set(insn.args[0].slot, 64, lane, barrier.token());
         if (machine::Order* order = order_of(x.cta); order != nullptr)
-          barrier.given.join(order->release(order_warp(x)));
+          barrier.given.join(order->release(order_warp(x), insn.mods[kArrivesRelaxed] != 0));
         if (insn.mods[kExpects] != 0) {
           // The bytes are announced before the arrival (9.7.13.15.13): the arrival may end the phase, the announcement may not.
           barrier.transactions += operand;
@@ -125,7 +125,7 @@ Outcome run_transactions(Exec& x, const Insn& insn) {
   });
 }
 
-enum WaitMod { kWaitSpace, kParity, kTries };
+enum WaitMod { kWaitSpace, kParity, kTries, kWaitsRelaxed };
 
 // The token's phase: that of its arrival, which must be this one or the one before (9.7.13.15.16).
 std::string has_ended(const Mbarrier& barrier, const Insn& insn, uint64_t operand, bool* ended) {
@@ -154,7 +154,7 @@ Outcome run_wait(Exec& x, const Insn& insn) {
           ended |= LaneMask{1} << lane;
           barrier.seen_phase = barrier.phase;
           if (machine::Order* order = order_of(x.cta); order != nullptr)
-            order->of(order_warp(x)).join(barrier.ended);
+            order->acquire(order_warp(x), barrier.ended, insn.mods[kWaitsRelaxed] != 0);
         }
         x.seen = x.seen * 31 + barrier.phase;
         return wrong;
@@ -169,8 +169,9 @@ Outcome run_wait(Exec& x, const Insn& insn) {
 }
 
 // .release .relaxed .acquire, scope, space, .b64: what is behind the operation's own modifiers.
-Status take_tail(Binder& b, Space* space) {
-  take_order(b);
+Status take_tail(Binder& b, Space* space, bool* is_relaxed = nullptr) {
+  const int order = take_order(b);
+  if (is_relaxed != nullptr) *is_relaxed = order == kRelaxed;
   take_scope(b);
   *space = take_space(b);
   if (*space != Space::kShared && *space != Space::kSharedCluster && *space != Space::kGeneric)
@@ -182,7 +183,8 @@ Status bind_arrival(Binder& b, bool drops) {
   const bool expects = b.take("expect_tx");
   if (b.take("noComplete")) return b.unmodelled(".noComplete is not modelled");
   Space space;
-  OCTET_RETURN_IF_ERROR(take_tail(b, &space));
+  bool is_relaxed = false;
+  OCTET_RETURN_IF_ERROR(take_tail(b, &space, &is_relaxed));
   OCTET_RETURN_IF_ERROR(b.done(1, 3));
   const bool has_state = b.operand(0).kind != text::Operand::Kind::kAddress;
   const size_t rest = has_state ? 1 : 0;
@@ -198,7 +200,7 @@ Status bind_arrival(Binder& b, bool drops) {
   const bool has_count = b.num_operands() == rest + 2;
   if (expects && !has_count) return b.refuse("want the bytes to expect");
   if (has_count) OCTET_RETURN_IF_ERROR(b.source(rest + 1, Type::kU32));
-  b.insn().mods = {int(space), expects, drops, has_count};
+  b.insn().mods = {int(space), expects, drops, has_count, is_relaxed};
   b.insn().run = run_arrive;
   return {};
 }
@@ -217,14 +219,15 @@ Status bind_transactions(Binder& b, bool completes) {
 Status bind_wait(Binder& b, bool tries) {
   const bool parity = b.take("parity");
   Space space;
-  OCTET_RETURN_IF_ERROR(take_tail(b, &space));
+  bool is_relaxed = false;
+  OCTET_RETURN_IF_ERROR(take_tail(b, &space, &is_relaxed));
   if (space == Space::kSharedCluster) return b.refuse("waits are for the block's own mbarriers");
   OCTET_RETURN_IF_ERROR(b.done(3, tries ? 4 : 3));
   OCTET_RETURN_IF_ERROR(b.predicate_result(0));
   OCTET_RETURN_IF_ERROR(b.address(1));
   OCTET_RETURN_IF_ERROR(b.source(2, parity ? Type::kU32 : Type::kB64));
   if (b.num_operands() == 4) OCTET_RETURN_IF_ERROR(b.source(3, Type::kU32));  // how long to try
-  b.insn().mods = {int(space), parity, tries};
+  b.insn().mods = {int(space), parity, tries, is_relaxed};
   b.insn().run = run_wait;
   return {};
 }

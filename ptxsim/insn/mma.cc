@@ -10,6 +10,7 @@
 // Which register holds what: matrix/fragments.h. Padding bits of a container are not looked at. Not modelled: d in f16, tf32, integers,
 // f64, mxf4 and mxf4nvf4. Truncated sums (matrix/dot.h): 8-bit formats without a .kind, Hopper's, keep 13 bits.
 #include <bit>
+#include <cmath>
 #include <initializer_list>
 
 #include "ptxsim/insn/families.h"
@@ -33,10 +34,10 @@ uint32_t element(uint32_t word, int i, Format format) {
   return bits == 4 ? byte >> 2 & 0xF : byte & (~0U >> (32 - bits));
 }
 
-// [lines, k] from registers whose places `place` gives.
+// Codes [lines, k] from registers whose places `place` gives.
 template <class PlaceOf>
-matrix::Factors factors_of(const Exec& x, const machine::Arg& arg, Format format, int lines, int k,
-                           PlaceOf place) {
+std::vector<uint32_t> codes_of(const Exec& x, const machine::Arg& arg, Format format, int lines,
+                               int k, PlaceOf place) {
   const int elements = matrix::format_bits(format) == 16 ? 2 : 4;
   std::vector<uint32_t> codes(static_cast<size_t>(lines * k));
   for (int reg = 0; reg < arg.count; ++reg) {
@@ -48,7 +49,35 @@ matrix::Factors factors_of(const Exec& x, const machine::Arg& arg, Format format
             element(words[lane], i, format);
     }
   }
-  return matrix::Factors(format, codes, lines, k, false);
+  return codes;
+}
+
+// The f16 of the same value.
+uint32_t f16_of(Format format, uint32_t code) {
+  if (format == Format::kE5m2) return code << 8;
+  const uint32_t sign = (code & 0x80) << 8, exponent = code >> 3 & 15;
+  uint32_t fraction = code & 7;
+  if ((code & 0x7F) == 0x7F) return sign | 0x7E00;
+  if (exponent != 0) return sign | (exponent + 8) << 10 | fraction << 7;
+  if (fraction == 0) return sign;
+  uint32_t normal = 9;
+  for (; (fraction & 8) == 0; fraction <<= 1) --normal;
+  return sign | normal << 10 | (fraction & 7) << 7;
+}
+
+// The factors of each product that an instruction makes: one, but of Hopper's 8-bit formats two, of f16: one of k % 4 = 0 and 1, one of the
+// others.
+std::vector<matrix::Factors> factors_of(Format format, const std::vector<uint32_t>& codes,
+                                        int lines, int k, bool is_halved) {
+  if (!is_halved) return {matrix::Factors(format, codes, lines, k, false)};
+  std::vector<matrix::Factors> halves;
+  for (size_t half = 0; half < 2; ++half) {
+    std::vector<uint32_t> own;
+    for (size_t i = 0; i < codes.size(); ++i)
+      if (i % 4 / 2 == half) own.push_back(f16_of(format, codes[i]));
+    halves.emplace_back(Format::kF16, own, lines, k / 2, false);
+  }
+  return halves;
 }
 
 // Scales of a's rows and b's columns; exponent 0 without block scales.
@@ -83,31 +112,44 @@ std::string take_scales(const Exec& x, const Insn& insn, Scales& scales) {
   return "";
 }
 
+float plain_sum(float a, float c) {
+  const float sum = a + c;
+  return std::isnan(sum) ? std::bit_cast<float>(0x7FFFFFFF) : sum;
+}
+
 // args: d, a, b, c.
 Outcome run_mma(Exec& x, const Insn& insn) {
   if (x.lanes != machine::kAllLanes) return x.fail(insn, "not all 32 lanes of the warp");
   ++x.machine.counts().products;
   const int k = insn.mods[0];
-  const matrix::Factors a =
-      factors_of(x, insn.args[1], Format(insn.mods[1]), kRows, k, matrix::a_place);
-  const matrix::Factors b =
-      factors_of(x, insn.args[2], Format(insn.mods[2]), kColumns, k, matrix::b_place);
-  Scales scales;
   const Kind kind = Kind(insn.mods[3]);
+  // Hopper makes two products of 8-bit factors, one added to the other's sum, and then adds c.
+  const matrix::Arithmetic arithmetic = arithmetic_of(x.machine, false);
+  const bool is_halved =
+      kind == Kind::kNone && k == 32 && arithmetic.sum == matrix::Arithmetic::Sum::kTruncated;
+  const auto a_format = Format(insn.mods[1]), b_format = Format(insn.mods[2]);
+  const auto a =
+      factors_of(a_format, codes_of(x, insn.args[1], a_format, kRows, k, matrix::a_place), kRows, k,
+                 is_halved);
+  const auto b =
+      factors_of(b_format, codes_of(x, insn.args[2], b_format, kColumns, k, matrix::b_place),
+                 kColumns, k, is_halved);
+  Scales scales;
   if (kind == Kind::kMxf8f6f4) {
     if (const std::string wrong = take_scales(x, insn, scales); !wrong.empty())
       return x.fail(insn, wrong);
   }
-  const matrix::Arithmetic arithmetic = arithmetic_of(x.machine, k == 32 && kind == Kind::kNone);
   float sums[4][machine::kLanes];  // d may be c's or a's registers
   for (int reg = 0; reg < 4; ++reg) {
     const uint32_t* c = x.words(x.element(insn.args[3], reg));
     for (int lane = 0; lane < machine::kLanes; ++lane) {
       const auto [row, column] = matrix::accumulator_place(lane, reg);
-      const matrix::Term term = {row, column, scales.a[row] + scales.b[column],
-                                 scales.a_is_nan[row] || scales.b_is_nan[column],
-                                 std::bit_cast<float>(c[lane])};
-      sums[reg][lane] = matrix::dot(a, b, term, arithmetic);
+      matrix::Term term = {row, column, scales.a[row] + scales.b[column],
+                           scales.a_is_nan[row] || scales.b_is_nan[column],
+                           std::bit_cast<float>(c[lane])};
+      if (is_halved) term.c = 0;
+      for (size_t i = 0; i < a.size(); ++i) term.c = matrix::dot(a[i], b[i], term, arithmetic);
+      sums[reg][lane] = is_halved ? plain_sum(std::bit_cast<float>(c[lane]), term.c) : term.c;
     }
   }
   for (int reg = 0; reg < 4; ++reg) {

@@ -18,8 +18,7 @@
 
 namespace octet::ptxsim::insn {
 
-// On hardware the first KiB of a block's shared memory is the system's; here an address of 0 is a mistake that shows.
-constexpr uint32_t kReservedSharedBytes = 1024;
+using machine::kReservedSharedBytes;
 
 struct Register {
   machine::Slot slot = machine::kNoSlot;

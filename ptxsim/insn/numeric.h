@@ -55,6 +55,16 @@ inline double f64(uint64_t bits) { return std::bit_cast<double>(bits); }
 inline uint64_t bits64(double value) { return std::bit_cast<uint64_t>(value); }
 // .ftz: subnormals are zeros of their sign.
 inline uint32_t flush(uint32_t bits) { return (bits & 0x7F800000) == 0 ? bits & 0x80000000 : bits; }
+// .ftz of a result, which is `exact` before its rounding (in binary64, or rounded to odd there): 0 where it is below 2^-126 in 24 bits, even
+// where a subnormal number's fewer bits would have taken it up to 2^-126. No text says which of the two; seen on an H200.
+inline uint32_t flush_result(uint32_t bits, double exact) {
+  const bool is_edge = (bits & 0x7FFFFFFF) == 0x00800000;
+  const bool is_below = std::fabs(float(exact * 0x1p64)) < 0x1p-62f;
+  return is_edge && is_below ? bits & 0x80000000 : flush(bits);
+}
+// A NaN of binary64 as arithmetic hands it on: quiet. An H200 takes the last operand's, of div the first's, of fma the second's first.
+constexpr uint64_t kQuiet64 = 0x0008000000000000;
+inline bool is_nan64(uint64_t bits) { return (bits & 0x7FFFFFFFFFFFFFFF) > 0x7FF0000000000000; }
 // .sat: to [0, 1], NaN to 0.
 inline float saturate(float value) { return value > 0 ? (value < 1 ? value : 1.0f) : 0.0f; }
 

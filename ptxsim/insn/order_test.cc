@@ -166,5 +166,55 @@ TEST(Order, AtomicsAndFlagsOrder) {
   for (uint64_t seed = 1; seed < 20; ++seed) EXPECT_EQ(error_in(text, Time::kRandom, seed), "");
 }
 
+TEST(Order, ARelaxedMbarrierOrdersByFences) {
+  const std::string text =
+      "@%p1 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0; @%p3 bra R; @%p1 st.shared.u32 [%r1], "
+      "7; fence.acq_rel.cta; @%p1 mbarrier.arrive.relaxed.cta.shared.b64 _, [%r2]; bra E;"
+      "R: mbarrier.try_wait.parity.relaxed.cta.shared.b64 %p2, [%r2], 0; @!%p2 bra R; "
+      "fence.sc.cta; ld.shared.u32 %r0, [%r1]; E: bar.warp.sync -1;";
+  expect_needed(text, without(text, "fence.acq_rel.cta;"), "with nothing that orders the two");
+  expect_needed(text, without(text, "fence.sc.cta;"), "with nothing that orders the two");
+}
+
+TEST(Order, GenericWritesToGlobalMemoryAreFencedForACopy) {
+  const std::string text =
+      "@%p1 mbarrier.init.shared.b64 [%r2], 1; @%p1 st.global.v4.u32 [%out+32], {1, 2, 3, 4}; "
+      "@%p1 fence.proxy.async.global; @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 64;\n"
+      "@%p1 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [FROM], 64, "
+      "[%r2]; bar.sync 0; W: mbarrier.try_wait.parity.shared.b64 %p2, [%r2], 0; @!%p2 bra W;";
+  const auto from = [&](const std::string& address) {
+    std::string all = text;
+    return all.replace(all.find("FROM"), 4, address);
+  };
+  const std::string set =
+      "@%p1 st.global.v4.u32 [%out], {0, 0, 0, 0}; "
+      "@%p1 st.global.v4.u32 [%out+16], {0, 0, 0, 0}; "
+      "@%p1 st.global.v4.u32 [%out+48], {0, 0, 0, 0}; ";
+  expect_needed(set + from("%out"), set + without(from("%out"), "@%p1 fence.proxy.async.global;"),
+                "order: 'out': written by the generic proxy");
+  // What the host wrote needs none.
+  EXPECT_EQ(error_in(without(from("%in"), "@%p1 fence.proxy.async.global;"), Time::kLate, 1), "");
+}
+
+// Two commits of one thread may arrive in either order (9.7.16.12), so each is waited for before the block ends.
+TEST(Order, EachCommitIsWaitedFor) {
+  const std::string text =
+      "@%p1 mbarrier.init.shared.b64 [%r2], 1; @%p1 mbarrier.init.shared.b64 [%r4], 1; bar.sync 0;"
+      "@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r2];"
+      "@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r4];"
+      "V: mbarrier.try_wait.parity.shared.b64 %p2, [%r2], 0; @!%p2 bra V;"
+      "W: mbarrier.try_wait.parity.shared.b64 %p4, [%r4], 0; @!%p4 bra W;";
+  for (const char* wait : {"V: mbarrier.try_wait.parity.shared.b64 %p2, [%r2], 0; @!%p2 bra V;",
+                           "W: mbarrier.try_wait.parity.shared.b64 %p4, [%r4], 0; @!%p4 bra W;"}) {
+    int num_found = 0;
+    for (uint64_t seed = 1; seed < 20; ++seed) {
+      EXPECT_EQ(error_in(text, Time::kLate, seed), "");
+      const std::string why = error_in(without(text, wait), Time::kLate, seed);
+      num_found += why.find("in flight") == std::string::npos ? 0 : 1;
+    }
+    EXPECT_GT(num_found, 0) << wait;
+  }
+}
+
 }  // namespace
 }  // namespace octet::ptxsim::insn

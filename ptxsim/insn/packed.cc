@@ -86,6 +86,20 @@ machine::Run run_of(bool is_bf16, bool is_pair, bool relu, size_t sources) {
   return relu ? run_of<F16, Op, false, true>(sources) : run_of<F16, Op, false, false>(sources);
 }
 
+// neg and abs.
+template <class H, bool kNegates>
+uint32_t signed_one(uint32_t code) {
+  if (std::isnan(H::get(code))) return 0x7FFF;
+  return kNegates ? (code ^ 0x8000) & 0xFFFF : code & 0x7FFF;
+}
+template <class H, bool kNegates>
+machine::Run sign_run(bool is_pair) {
+  return is_pair ? unary<uint32_t>([](uint32_t a) {
+    return signed_one<H, kNegates>(a) | signed_one<H, kNegates>(a >> 16) << 16;
+  })
+                 : unary<uint32_t>([](uint32_t a) { return signed_one<H, kNegates>(a); });
+}
+
 machine::Run run_of(Half op, bool is_bf16, bool is_pair, bool relu) {
   switch (op) {
     case Half::kAdd:
@@ -101,13 +115,11 @@ machine::Run run_of(Half op, bool is_bf16, bool is_pair, bool relu) {
     case Half::kMax:
       return run_of<Max>(is_bf16, is_pair, false, 2);
     case Half::kNeg:
-      return is_pair ? unary<uint32_t>([](uint32_t a) { return a ^ 0x80008000; })
-                     : unary<uint32_t>([](uint32_t a) { return a ^ 0x8000; });
+      return is_bf16 ? sign_run<Bf16, true>(is_pair) : sign_run<F16, true>(is_pair);
     case Half::kAbs:
       break;
   }
-  return is_pair ? unary<uint32_t>([](uint32_t a) { return a & 0x7FFF7FFF; })
-                 : unary<uint32_t>([](uint32_t a) { return a & 0x7FFF; });
+  return is_bf16 ? sign_run<Bf16, false>(is_pair) : sign_run<F16, false>(is_pair);
 }
 
 }  // namespace

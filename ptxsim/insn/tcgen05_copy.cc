@@ -48,11 +48,11 @@ Outcome run_cp_lane(Exec& x, const Insn& insn, int lane) {
                                          insn.place.line});
   if (!ticket.ok()) return x.fail(insn, ticket.status().why, lane);
   const AsyncAccess by = tcgen05_access(x, insn);
-  return x.post(insn, kTcgen05Channel,
-                [&unit, by, at = *ticket, layout = *layout, column]() -> Status {
-                  unit.memory.end(at);
-                  return perform_cp(unit, by, layout, column);
-                });
+  const auto perform = [&unit, by, at = *ticket, layout = *layout, column]() -> Status {
+    unit.memory.end(at);
+    return perform_cp(unit, by, layout, column);
+  };
+  return x.post(insn, kTcgen05Channel, perform, {}, &unit.newest);
 }
 
 Outcome run_cp(Exec& x, const Insn& insn) {

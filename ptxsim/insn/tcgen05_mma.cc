@@ -184,13 +184,14 @@ Outcome run_mma_lane(Exec& x, const Insn& insn, int lane) {
   if (const Status status = begin_uses(unit, insn, product); !status.ok())
     return x.fail(insn, status.why, lane);
   const AsyncAccess by = tcgen05_access(x, insn);
-  return x.post(insn, kTcgen05Channel, [&unit, by, product = std::move(product)]() -> Status {
+  const auto perform = [&unit, by, product = std::move(product)]() -> Status {
     for (const auto& ticket : product.uses) unit.memory.end(ticket);
     const Status status = multiply(by, unit.memory, product);
     // What a read of shared memory refused says its line itself.
     if (status.ok() || status.why.rfind("line ", 0) == 0) return status;
     return async_error(*by.cta, *by.insn, status.why);
-  });
+  };
+  return x.post(insn, kTcgen05Channel, perform, {}, &unit.newest);
 }
 
 Outcome run_mma(Exec& x, const Insn& insn) {

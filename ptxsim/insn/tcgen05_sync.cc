@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tcgen05.fence and tcgen05.commit: PTX ISA 9.7.16.11, 9.7.16.12. A commit arrives behind all mma and cp that the block has issued, those of
-// other threads as well; no multicast.
+// other threads as well, and in any order with other commits; no multicast.
 #include "ptxsim/insn/families.h"
 #include "ptxsim/insn/tensor_unit.h"
 
@@ -33,8 +33,11 @@ Outcome run_commit(Exec& x, const Insn& insn) {
     // The products come behind what this thread knows, so who sees the arrival knows it, too.
     if (machine::Order* order = order_of(x.cta); order != nullptr)
       order->token(by.token).gives.join(order->release(order_warp(x)));
-    outcome = x.post(insn, kTcgen05Channel,
-                     [by, address, tokens] { return async_arrive(by, address, 1, tokens); });
+    const uint64_t newest = tensor_unit(x).newest;
+    outcome = x.post(
+        insn, machine::kUnordered,
+        [by, address, tokens] { return async_arrive(by, address, 1, tokens); },
+        newest == 0 ? std::vector<uint64_t>{} : std::vector<uint64_t>{newest});
   });
   return outcome;
 }

@@ -44,14 +44,25 @@ std::string take_map(Exec& x, const Insn& insn, int lane, tile::TensorMap* map,
 Status perform_load(const AsyncAccess& by, const Box& box, uint64_t window) {
   for (uint32_t i = 0; i < box.num_chunks(); ++i) {
     const Chunk chunk = box.chunk(i);
-    std::array<uint8_t, tile::kChunkBytes> bytes;
-    bytes.fill(box.fill());
+    std::array<uint8_t, tile::kChunkBytes> bytes{};
     if (chunk.first < chunk.last)
       OCTET_RETURN_IF_ERROR(async_read(by, Space::kGlobal, chunk.global_address + chunk.first,
                                        chunk.last - chunk.first, bytes.data() + chunk.first));
+    box.finish_load(chunk, bytes);
     OCTET_RETURN_IF_ERROR(async_write(by, Space::kSharedCluster, window | chunk.shared_address,
                                       chunk.data, bytes.data()));
   }
+  return {};
+}
+
+// The bytes that a load will write, and none between rows that are shorter than the swizzle's span.
+Status poison_box(const AsyncAccess& by, const Box& box, uint64_t window, uint32_t to) {
+  if (box.is_dense())
+    return async_poison(by, Space::kSharedCluster, window | to,
+                        box.num_chunks() * tile::kChunkBytes);
+  for (uint32_t i = 0; i < box.num_chunks(); ++i)
+    OCTET_RETURN_IF_ERROR(async_poison(by, Space::kSharedCluster,
+                                       window | box.chunk(i).shared_address, tile::kChunkBytes));
   return {};
 }
 
@@ -76,7 +87,7 @@ Outcome run_load_lane(Exec& x, const Insn& insn, int lane) {
   if (!box.ok()) return x.fail(insn, box.status().why, lane);
   const uint64_t window = uint64_t{x.cta.rank} << machine::kRankShift;
   const AsyncAccess by = async_access(x, insn, Proxy::kAsync, false);
-  x.error = async_poison(by, Space::kSharedCluster, window | to, box->shared_bytes());
+  x.error = poison_box(by, *box, window, to);
   if (!x.error.ok()) return Outcome::kFailed;
   const uint64_t mbarrier = x.address(insn.args[3], lane);
   const auto load = [by, box = *box, window, mbarrier]() -> Status {

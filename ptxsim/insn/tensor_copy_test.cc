@@ -11,7 +11,7 @@ const char kThrough[] = R"(
   .reg .pred %p<3>; .reg .b32 %r<10>; .reg .b64 %rd<10>;
   .shared .align 8 .b64 full;
   mov.u32 %r1, s; mov.u32 %r2, full;
-  mov.u32 %r3, 8; mov.u32 %r4, 2; mov.u32 %r5, 1;
+  mov.u32 %r3, 16; mov.u32 %r4, 2; mov.u32 %r5, 1;
   mbarrier.init.shared::cta.b64 [%r2], 1;
   fence.mbarrier_init.release.cluster;
   ld.param.u64 %rd1, [p1]; ld.param.u64 %rd2, [p3];
@@ -94,7 +94,7 @@ TEST(TensorCopy, ABoxThroughSharedMemory) {
       const Status status = test.run(time, 3);
       ASSERT_TRUE(status.ok()) << rank << ": " << status.why;
       const auto got = test.values<uint8_t>(2);
-      const size_t dims[] = {48, 8, 4, 3, 2}, first[] = {8, 2, 1, 1, 1}, box[] = {32, 4, 2, 2, 1};
+      const size_t dims[] = {48, 8, 4, 3, 2}, first[] = {16, 2, 1, 1, 1}, box[] = {32, 4, 2, 2, 1};
       for (size_t i = 0; i < got.size(); ++i) {
         size_t rest = i;
         bool is_in = true;
@@ -123,7 +123,8 @@ TEST(TensorCopy, BrokenKernels) {
   const auto contains = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   };
-  EXPECT_EQ(why("mov.u32 %r3, 8;", "mov.u32 %r3, 8;"), "");
+  EXPECT_EQ(why("mov.u32 %r3, 16;", "mov.u32 %r3, 16;"), "");
+  EXPECT_TRUE(contains(why("mov.u32 %r3, 16;", "mov.u32 %r3, 8;"), "want a multiple of 16 bytes"));
   EXPECT_TRUE(contains(why("_, [%r2], 128;", "_, [%r2], 112;"), ""));
   EXPECT_NE(why("_, [%r2], 128;", "_, [%r2], 144;"), "") << "never ends";
   EXPECT_NE(why("mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;\n  @!%p1 bra WAIT;", ""),

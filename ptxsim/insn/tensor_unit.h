@@ -20,8 +20,9 @@
 
 namespace octet::ptxsim::insn {
 
-// Channels of a block's asynchronous operations (machine/async.h). All of tcgen05's mma, cp and commit are one: a pipeline across
-// threads is one as well (9.7.16.6.4.3), and what no rule orders TensorMemory::begin refuses.
+// Channels of a block's asynchronous operations (machine/async.h). All of tcgen05's mma and cp are one: a pipeline across
+// threads is one as well (9.7.16.6.4.3), and what no rule orders TensorMemory::begin refuses. A commit's arrival comes behind them, but
+// nothing orders it and another commit's.
 constexpr int kTcgen05Channel = 0;
 constexpr int kWgmmaChannel = 1;  // + the warpgroup
 
@@ -53,6 +54,7 @@ class TensorUnit : public machine::CtaExtension {
   std::string may_signal(int warp, machine::LaneMask lanes) const override;
 
   machine::TensorMemory memory;
+  uint64_t newest = 0;  // operation of kTcgen05Channel; 0: none, or it has been performed
   std::vector<TensorWarp> warps;
   std::vector<std::vector<std::shared_ptr<WgmmaAccumulator>>>
       accumulators;  // a warpgroup: under way

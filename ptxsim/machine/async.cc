@@ -4,6 +4,11 @@
 #include <algorithm>
 
 namespace octet::ptxsim::machine {
+namespace {
+
+constexpr uint64_t kAnyOneIn = 4;  // by force: the newest otherwise
+
+}  // namespace
 
 bool AsyncQueue::waits_for_another(const AsyncOp& op) const {
   return std::any_of(op.after.begin(), op.after.end(), [&](uint64_t id) {
@@ -16,6 +21,7 @@ bool AsyncQueue::take(uint64_t now, bool force, Random& random, AsyncOp* op) {
   std::vector<int> seen;  // channels, of which the oldest operation alone may be next
   uint64_t eligible = 0;
   size_t taken = ops_.size();
+  const bool takes_newest = force && !random.one_in(kAnyOneIn);
   for (size_t i = 0; i < ops_.size(); ++i) {
     const AsyncOp& each = ops_[i];
     if (each.channel != kUnordered) {
@@ -23,7 +29,7 @@ bool AsyncQueue::take(uint64_t now, bool force, Random& random, AsyncOp* op) {
       seen.push_back(each.channel);
     }
     if ((!force && each.due > now) || waits_for_another(each)) continue;
-    if (random.one_in(++eligible)) taken = i;  // each of them as likely as the others
+    if (takes_newest || random.one_in(++eligible)) taken = i;  // each as likely as the others
   }
   if (taken == ops_.size()) return false;
   *op = std::move(ops_[taken]);

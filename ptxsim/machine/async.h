@@ -54,7 +54,8 @@ class AsyncQueue {
   }  // that its operations were to read, at one time
   const std::deque<AsyncOp>& all() const { return ops_; }
 
-  // Takes one operation that may be performed now: that is due, or, with `force`, any; the first of its channel. Each as likely.
+  // Takes one operation that may be performed now, the first of its channel: one that is due, each as likely; or, with `force`, any, mostly
+  // the newest, so that an operation that nobody waits for stays behind.
   bool take(uint64_t now, bool force, Random& random, AsyncOp* op);
 
  private:

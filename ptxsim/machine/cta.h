@@ -90,6 +90,7 @@ struct Grid {
   bool is_programmatic = false;  // may start before the grid before it has ended
   Grid* before = nullptr;        // the grid that griddepcontrol.wait waits for
   uint64_t started = 0;          // clusters
+  uint64_t started_at = 0;       // tick
   uint64_t dependents_launched = 0;
   uint64_t ended = 0;
   std::vector<uint32_t> initial_registers;  // of a warp, but for what differs between warps
@@ -102,6 +103,10 @@ struct Grid {
     read_bytes[allocation] += bytes;
   }
   bool has_ended() const { return ended == size.count(); }
+  // The tick at which everything that its stream ran before was over: what was written until then every proxy may read.
+  uint64_t whole_since() const {
+    return is_programmatic && before != nullptr ? before->whole_since() : started_at;
+  }
 };
 
 }  // namespace octet::ptxsim::machine

@@ -130,6 +130,7 @@ void Schedule::start_clusters() {
     Grid& grid = *grids_[i];
     if (grid.started == grid.order.size()) continue;
     if (!may_start(i)) return;
+    if (grid.started == 0) grid.started_at = machine_.now();
     while (grid.started < grid.order.size()) {
       const uint64_t blocks = grid.cluster.count();
       if (num_resident_ != 0 && num_resident_ + blocks > machine_.settings().most_resident) return;

@@ -42,6 +42,19 @@ void Memory::write(uint64_t offset, std::span<const uint8_t> from) {
   }
 }
 
+void Allocation::note_write(uint64_t offset, uint64_t bytes, uint64_t tick) {
+  if (written_at.empty()) written_at.resize(memory.size() / kWriteBytes + 1);
+  for (uint64_t i = offset / kWriteBytes; i * kWriteBytes < offset + bytes; ++i)
+    written_at[i] = tick;
+}
+
+uint64_t Allocation::last_write(uint64_t offset, uint64_t bytes) const {
+  if (written_at.empty()) return 0;
+  const auto first = written_at.begin() + int64_t(offset / kWriteBytes);
+  return *std::max_element(
+      first, first + int64_t((offset % kWriteBytes + bytes + kWriteBytes - 1) / kWriteBytes));
+}
+
 uint64_t GlobalMemory::allocate(std::string name, uint64_t bytes, bool is_read_only) {
   constexpr uint64_t kAlign = 256, kGap = 1 << 20;  // a gap that a stray index does not jump
   const uint64_t base = next_;

@@ -59,6 +59,12 @@ struct Allocation {
   Memory memory;
   bool is_read_only = false;
   size_t number = 0;  // of all that were ever made
+
+  // When kernels' generic proxy has last written, by kWriteBytes; ticks of the machine.
+  static constexpr uint64_t kWriteBytes = 16;
+  std::vector<uint64_t> written_at = {};  // empty: never
+  void note_write(uint64_t offset, uint64_t bytes, uint64_t tick);
+  uint64_t last_write(uint64_t offset, uint64_t bytes) const;
 };
 
 class GlobalMemory {

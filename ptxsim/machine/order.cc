@@ -42,6 +42,8 @@ Order::Order(uint32_t num_ctas, uint32_t warps, uint32_t shared_bytes)
       words_(num_ctas * words_per_cta_),
       readers_(num_ctas * words_per_cta_ * num_warps_, 0),
       warps_known_(num_warps_),
+      warps_fenced_(num_warps_),
+      warps_found_(num_warps_),
       tokens_(1),
       groups_(size_t(num_warps_) * kGroupKinds),
       strong_(1),
@@ -220,7 +222,18 @@ void Order::fence_proxy(uint32_t warp) {
   begin_epoch(warp);
 }
 
-const Knowledge& Order::release(uint32_t warp) {
+void Order::fence(uint32_t warp) {
+  of(warp).join(warps_found_[warp]);
+  warps_found_[warp] = {};
+  warps_fenced_[warp] = release(warp);
+}
+
+void Order::acquire(uint32_t warp, const Knowledge& given, bool is_relaxed) {
+  (is_relaxed ? warps_found_[warp] : of(warp)).join(given);
+}
+
+const Knowledge& Order::release(uint32_t warp, bool is_relaxed) {
+  if (is_relaxed) return warps_fenced_[warp];
   // The knowledge given has this epoch; what follows has the next one.
   Knowledge& mine = of(warp);
   given_ = mine;

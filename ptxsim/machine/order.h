@@ -12,7 +12,7 @@
 //
 // A warp is one: what its lanes do among each other is not asked. Words of 4 bytes; where two warps write different bytes of one word
 // only the last is remembered. Global memory is not watched. Any strong access (volatile, relaxed, atomic) gives and takes, so a
-// missing .release, .acquire or fence beside it is not seen.
+// missing .release, .acquire or fence beside it is not seen; an mbarrier's .relaxed is.
 // Source: PTX ISA 8 (memory consistency model: 8.5 scopes, 8.6 proxies, 8.9.5 causality).
 #pragma once
 
@@ -93,8 +93,12 @@ class Order {
   // A component of its own: of an mbarrier, of a warp's copies.
   uint32_t new_component() { return next_component_++; }
 
-  // What this warp does from here on is not known to who has its knowledge already.
-  const Knowledge& release(uint32_t warp);
+  // What an arrival of this warp makes known: all that it knows; relaxed, what it knew at its last fence. What the warp does from here on is not
+  // known to who has that already.
+  const Knowledge& release(uint32_t warp, bool is_relaxed = false);
+  // What a wait of this warp has found; relaxed, the warp knows it from its next fence on.
+  void acquire(uint32_t warp, const Knowledge& given, bool is_relaxed = false);
+  void fence(uint32_t warp);
   void fence_proxy(uint32_t warp);
 
  private:
@@ -131,6 +135,8 @@ class Order {
   std::vector<Word> words_;
   std::vector<uint32_t> readers_;  // epoch of the last read, word by warp
   std::vector<Knowledge> warps_known_;
+  // By relaxed operations, given since the last fence; found and not yet fenced for.
+  std::vector<Knowledge> warps_fenced_, warps_found_;
   std::vector<AsyncToken> tokens_;
   std::vector<Groups> groups_;     // warp by kind
   std::vector<Knowledge> strong_;  // what strong accesses of a word have given, by strong_of_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ptxsim/machine/presets.h"
 
+#include <algorithm>
 #include <array>
 
 namespace octet::ptxsim::machine {
@@ -21,6 +22,14 @@ void fill_slot(std::vector<uint32_t>& registers, const Preset& preset, Value val
       registers[preset.slot + lane] = uint32_t(bits);
     }
   }
+}
+
+constexpr uint64_t kMostWarpsOfSm = 64;  // %nwarpid (PTX ISA 10, sm_90)
+
+// %total_smem_size (PTX ISA 10): without the system's, in units of 128 bytes.
+uint64_t user_shared_bytes(const Cta& cta) {
+  const uint64_t bytes = cta.shared.size();
+  return (std::max<uint64_t>(bytes, kReservedSharedBytes) - kReservedSharedBytes + 127) / 128 * 128;
 }
 
 uint32_t part(const Dim3& d, int axis) { return std::array<uint32_t, 3>{d.x, d.y, d.z}[axis]; }
@@ -102,7 +111,7 @@ uint64_t special_value(const Warp& warp, SpecialRegister which, int lane, uint32
     case S::kWarpid:
       return uint64_t(warp.index);
     case S::kNwarpid:
-      return cta.warps.size();
+      return kMostWarpsOfSm;
     case S::kSmid:
       return cta.number % num_sms;
     case S::kNsmid:
@@ -116,7 +125,7 @@ uint64_t special_value(const Warp& warp, SpecialRegister which, int lane, uint32
     case S::kDynamicSmemSize:
       return grid.dynamic_shared_bytes;
     case S::kTotalSmemSize:
-      return cta.shared.size();
+      return user_shared_bytes(cta);
     default:
       return lane_mask(which, lane);
   }

@@ -84,6 +84,9 @@ struct Parameter {
   uint32_t offset = 0, bytes = 0, align = 1;
 };
 
+// On hardware the first KiB of a block's shared memory is the system's; here an address of 0 is a mistake that shows.
+constexpr uint32_t kReservedSharedBytes = 1024;
+
 struct SharedSymbol {
   std::string name;
   uint32_t offset = 0, bytes = 0;

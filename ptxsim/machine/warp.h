@@ -39,7 +39,8 @@ struct Warp {
   std::vector<uint64_t> copies_in_flight;  // cp.async: ids, of which some are performed already
   std::array<AsyncGroups, kLanes> bulk_groups;       // cp.async.bulk, until written
   std::array<AsyncGroups, kLanes> bulk_read_groups;  // the same, until read
-  std::vector<std::unique_ptr<Memory>> local;        // a lane's .local, made when it is used
+  uint64_t fenced_global_at = 0;  // tick of the last fence.proxy.async of global memory
+  std::vector<std::unique_ptr<Memory>> local;  // a lane's .local, made when it is used
 };
 
 }  // namespace octet::ptxsim::machine

@@ -99,13 +99,13 @@ Largest largest_term(const Line& line, const Term& term) {
   return out;
 }
 
-float dot_truncated(const Line& line, const Term& term, int fraction_bits) {
+float dot_truncated(const Line& line, const Term& term, Arithmetic arithmetic) {
   const Largest largest = largest_term(line, term);
   if (!(largest.special == 0))
     return std::isnan(largest.special) ? nan_f32() : static_cast<float>(largest.special);
-  if (largest.exponent == kNoWeight) return dot_exact(line, term);  // zeros alone
+  if (largest.exponent == kNoWeight) return 0;  // zeros alone
   // In units, toward zero: at most fraction_bits + 2 bits a term.
-  const int unit = largest.exponent - fraction_bits;
+  const int unit = largest.exponent - arithmetic.fraction_bits;
   const double to_units = std::ldexp(1.0, term.scale_exponent - unit);
   auto sum = static_cast<int64_t>(std::ldexp(static_cast<double>(term.c), -unit));
   for (int k = 0; k < line.depth; ++k)
@@ -113,8 +113,9 @@ float dot_truncated(const Line& line, const Term& term, int fraction_bits) {
   if (sum == 0) return 0;
   // To f32's bits, toward zero; subnormal numbers have fewer.
   const auto bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(std::abs(sum))));
-  const int cut = std::max({bits - 24, -149 - unit, 0});
+  const int cut = std::max({bits - arithmetic.result_bits, -149 - unit, 0});
   const int64_t kept = cut > 62 ? 0 : std::abs(sum) >> cut;
+  if (kept == 0) return 0;
   const double magnitude = std::ldexp(static_cast<double>(kept), unit + cut);
   const double value = sum < 0 ? -magnitude : magnitude;
   if (magnitude > static_cast<double>(std::numeric_limits<float>::max()))
@@ -175,9 +176,8 @@ float dot(const Factors& a, const Factors& b, const Term& term, Arithmetic arith
       b.exponents(term.b_line),
       a.depth(),
       a.span_bits() + b.span_bits() + std::bit_width(static_cast<unsigned>(a.depth())) <= 53};
-  return arithmetic.sum == Arithmetic::Sum::kExact
-             ? dot_exact(line, term)
-             : dot_truncated(line, term, arithmetic.fraction_bits);
+  return arithmetic.sum == Arithmetic::Sum::kExact ? dot_exact(line, term)
+                                                   : dot_truncated(line, term, arithmetic);
 }
 
 }  // namespace octet::ptxsim::matrix

@@ -3,15 +3,15 @@
 //
 //   kExact       the sum of all terms as if in infinite precision, rounded once to nearest even; the default
 //   kTruncated   every product and c cut to a multiple of 2^(e - fraction_bits), toward zero, where 2^e is the largest term's
-//                weight; these summed exactly; the sum cut to f32's 24 bits, toward zero
+//                weight; these summed exactly; the sum cut to result_bits bits, toward zero
 //
 // No PTX ISA says how the sum is made ("accumulation order, rounding and handling of subnormal inputs are unspecified"). kTruncated is
 // the published model of the tensor core (Khattak and Mikaitis, arXiv 2512.07004), one group of terms an instruction: 16 products of f16
-// and bf16, 32 of eight bits and fewer. Measured there through mma.sync, without block scales and not on tcgen05: a scale shifts all
-// products' exponents here, which is untested. A product's weight is the sum of its factors' (format.h), so it may be up to 4; that of c
-// is its own.
-// NaN where a term is NaN, for Inf * 0 and for Inf - Inf, always 0x7FFFFFFF; else Inf where a term is Inf. Zero is +0 unless all terms
-// are -0.
+// and bf16, 32 of eight bits and fewer. Of Hopper it is the hardware: an H200 has its bits, element by element, in all that the cross-run
+// asks of mma.sync and wgmma (docs/ptxsim.md). Not so for block scales and tcgen05: a scale shifts all products' exponents here, which is
+// untested. A product's weight is the sum of its factors' (format.h), so it may be up to 4; that of c is its own.
+// NaN where a term is NaN, for Inf * 0 and for Inf - Inf, always 0x7FFFFFFF; else Inf where a term is Inf. Zero is +0, with kExact unless
+// all terms are -0.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,13 @@ struct Arithmetic {
   enum class Sum { kExact, kTruncated };
   Sum sum = Sum::kExact;
   int fraction_bits = 25;  // kTruncated: f32's 23 and two more
+  int result_bits = 24;    // kTruncated: that the sum is cut to
 };
 constexpr Arithmetic kExactSum = {};
 // Of f16 and bf16 everywhere, and of 8-bit formats on Blackwell.
 constexpr Arithmetic kTruncated25 = {Arithmetic::Sum::kTruncated, 25};
-// Of e4m3 and e5m2 on Hopper.
-constexpr Arithmetic kTruncated13 = {Arithmetic::Sum::kTruncated, 13};
+// Of wgmma's e4m3 and e5m2 on Hopper. (mma.sync of these is two products of f16 there: insn/mma.cc.)
+constexpr Arithmetic kTruncated13 = {Arithmetic::Sum::kTruncated, 13, 14};
 
 // Codes of a matrix, line by line, as numbers and as exponents: what dot takes a line of.
 class Factors {

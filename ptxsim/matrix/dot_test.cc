@@ -59,7 +59,9 @@ TEST(Dot, SpecialValues) {
     EXPECT_EQ(of({one}, {one}, std::numeric_limits<float>::quiet_NaN()), 0x7FFFFFFFU);
     EXPECT_EQ(of({one}, {one}, -std::numeric_limits<float>::infinity()), 0xFF800000U);
     EXPECT_EQ(of({zero}, {one}, -0.0F), 0U);
-    EXPECT_EQ(of({0x8000}, {one}, -0.0F), 0x80000000U);
+    // The hardware has no -0.
+    const bool is_exact = arithmetic.sum == Arithmetic::Sum::kExact;
+    EXPECT_EQ(of({0x8000}, {one}, -0.0F), is_exact ? 0x80000000U : 0U);
   }
   EXPECT_EQ(std::bit_cast<uint32_t>(
                 dot_of(Format::kE4m3, {0x38}, {0x38}, {.scale_is_nan = true, .c = 1})),
@@ -85,6 +87,9 @@ TEST(Dot, TruncationDropsWhatIsBelowTheUnit) {
   EXPECT_EQ(dot_of(Format::kE4m3, {0x38}, {0x38}, {.c = 0x1p14F}, kTruncated13), 0x1p14F);
   EXPECT_EQ(dot_of(Format::kE4m3, {0x38}, {0x38}, {.c = 0x1p13F}, kTruncated13), 0x1p13F + 1);
   EXPECT_EQ(dot_of(Format::kE4m3, {0x38}, {0x38}, {.c = 0x1p-14F}, kTruncated13), 1);
+  // Hopper's sum is cut to 14 bits, too.
+  EXPECT_EQ(dot_of(Format::kE4m3, {0x38}, {0x38}, {.c = 1 + 0x1p-13F}, kTruncated13), 2);
+  EXPECT_EQ(dot_of(Format::kE4m3, {0x38}, {0x38}, {.c = -1 - 0x1p-13F}, kTruncated13), -0x1p-13F);
 }
 
 TEST(Dot, TruncatedSumIsCutTowardZero) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ptxsim/tile/box.h"
 
+#include <array>
 #include <gtest/gtest.h>
 #include <limits>
+#include <span>
 #include <vector>
 
 namespace octet::ptxsim::tile {
@@ -22,16 +24,14 @@ std::vector<int> load(const TensorMap& map, const Coordinates& at, uint32_t shar
   std::vector<int> shared(1 << 17, -1);
   for (uint32_t i = 0; i < box->num_chunks(); ++i) {
     const Chunk chunk = box->chunk(i);
+    std::array<uint8_t, kChunkBytes> bytes{};
+    for (uint32_t byte = chunk.first; byte < chunk.last; ++byte)
+      bytes[byte] = global(chunk.global_address + byte);
+    box->finish_load(chunk, bytes);
     for (uint32_t byte = 0; byte < kChunkBytes; ++byte) {
       int& to = shared[chunk.shared_address + byte];
       EXPECT_EQ(to, -1) << "written twice";
-      if (byte >= chunk.data) {
-        to = -2;
-      } else if (byte >= chunk.first && byte < chunk.last) {
-        to = global(chunk.global_address + byte);
-      } else {
-        to = box->fill();
-      }
+      to = byte >= chunk.data ? -2 : bytes[byte];
     }
   }
   return shared;
@@ -83,7 +83,7 @@ TEST(Box, EverySwizzleByItsDefinition) {
 
 TEST(Box, BeyondTheTensorIsFilled) {
   const TensorMap map = map_of(bytes_2d(0, 64));
-  for (const Coordinates at : {Coordinates{-10, -4}, {970, 40}, {1000, 0}, {-64, 0}, {0, 50}}) {
+  for (const Coordinates at : {Coordinates{-16, -4}, {976, 40}, {1008, 0}, {-64, 0}, {0, 50}}) {
     const std::vector<int> shared = load(map, at, 0, hash);
     for (int row = 0; row < 24; ++row) {
       for (int column = 0; column < 64; ++column) {
@@ -101,7 +101,7 @@ TEST(Box, FarFromTheTensorAllIsFill) {
   args.strides = {(uint64_t{1} << 40) - 16};
   const TensorMap map = map_of(args);
   constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(),
-                    kMost = std::numeric_limits<int32_t>::max();
+                    kMost = std::numeric_limits<int32_t>::max() - 15;
   for (const Coordinates at :
        {Coordinates{kLeast, kLeast}, {kMost, kMost}, {0, kMost}, {kMost, 0}}) {
     const auto box = Box::make(map, at, 0, Box::Direction::kLoad);
@@ -117,8 +117,33 @@ TEST(Box, NanFill) {
   args.fill = 1;
   const std::vector<int> shared = load(map_of(args), {968, 49}, 0, hash);
   EXPECT_EQ(shared[62], hash(0x10000 + 49 * 1008 + 999 * 2));
-  EXPECT_EQ(shared[64], 0xFF);   // element 1000 of row 49
-  EXPECT_EQ(shared[128], 0xFF);  // row 50
+  EXPECT_EQ(shared[64], 0xF7);  // element 1000 of row 49
+  EXPECT_EQ(shared[65], 0x7F);
+  EXPECT_EQ(shared[128], 0xF7);  // row 50
+}
+
+TEST(Box, RowsBelowTheSpanKeepItsPitch) {
+  const TensorMap map = map_of(bytes_2d(3, 32));
+  const std::vector<int> shared = load(map, {16, 3}, 0x400, hash);
+  for (uint32_t row = 0; row < 24; ++row) {
+    for (uint32_t chunk = 0; chunk < 8; ++chunk) {
+      const uint32_t address = 0x400 + row * 128 + (chunk ^ row % 8) * 16;
+      const int want = chunk < 2 ? hash(0x10000 + (3 + row) * 1008 + 16 + chunk * 16) : -1;
+      EXPECT_EQ(shared[address], want) << row << " " << chunk;
+    }
+  }
+}
+
+TEST(Box, Tfloat32IsRounded) {
+  TensorMapArgs args = bytes_2d(0, 64);
+  args.type = static_cast<int>(TileType::kTfloat32);
+  args.box = {4, 1};
+  const auto box = Box::make(map_of(args), {}, 0, Box::Direction::kLoad);
+  ASSERT_TRUE(box.ok());
+  std::array<uint32_t, 4> words = {0x3F801000, 0x3F803000, 0xBF801001, 0x7F800001};
+  box->finish_load(box->chunk(0),
+                   std::span<uint8_t, 16>(reinterpret_cast<uint8_t*>(words.data()), 16));
+  EXPECT_EQ(words, (std::array<uint32_t, 4>{0x3F800000, 0x3F804000, 0xBF802000, 0x7FFFE000}));
 }
 
 TEST(Box, Fp4IsUnpacked) {
@@ -133,7 +158,7 @@ TEST(Box, Fp4IsUnpacked) {
   const TensorMap map = map_of(args);
   const auto box = Box::make(map, {128, 8}, 0x400, Box::Direction::kLoad);
   ASSERT_TRUE(box.ok());
-  EXPECT_EQ(box->shared_bytes(), 16U * 128);
+  EXPECT_EQ(box->num_chunks(), 16U * 8);
   EXPECT_EQ(box->transaction_bytes(), 16U * 64);
   const std::vector<int> shared = load(map, {128, 8}, 0x400, hash);
   for (uint32_t row = 0; row < 16; ++row) {
@@ -179,15 +204,17 @@ TEST(Box, OneToFiveDimensionsWithSteps) {
           << rank << " " << element;
     }
     EXPECT_EQ(shared[0x80 + total * 4], -1);
-    EXPECT_EQ(Box::make(map, at, 0x80, Box::Direction::kStore)->transaction_bytes(), total * 4);
+    EXPECT_EQ(Box::make(map, at, 0x80, Box::Direction::kLoad)->transaction_bytes(), total * 4);
   }
 }
 
 TEST(Box, Refusals) {
   EXPECT_EQ(Box::make(map_of(bytes_2d(0, 64)), {}, 64, Box::Direction::kLoad).status().why,
             "shared address 0x40 of a tensor copy, want a multiple of 128");
-  EXPECT_EQ(Box::make(map_of(bytes_2d(3, 64)), {}, 0, Box::Direction::kLoad).status().code,
-            Code::kUnsupported);
+  EXPECT_EQ(Box::make(map_of(bytes_2d(0, 64)), {8, 0}, 0, Box::Direction::kLoad).status().why,
+            "coordinate 8 of dimension 0 of uint8, want a multiple of 16 bytes");
+  EXPECT_EQ(Box::make(map_of(bytes_2d(0, 64)), {0, -1}, 0, Box::Direction::kStore).status().why,
+            "coordinate -1 of dimension 1 of a tensor store, want none before the tensor");
   TensorMapArgs packed = bytes_2d(0, 64);
   packed.type = static_cast<int>(TileType::k16u4Align8b);
   EXPECT_TRUE(Box::make(map_of(packed), {2, 0}, 0, Box::Direction::kLoad).ok());

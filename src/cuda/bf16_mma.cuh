@@ -36,8 +36,22 @@ __device__ __forceinline__ uint32_t mul_bf16x2(uint32_t a, uint32_t b) {
   return d;
 }
 // The low or the high number of a pair in both halves.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+// Taken apart and put together, which ptxas makes part of a multiplication; of a permutation of bytes it makes an instruction.
+__device__ __forceinline__ uint32_t low_bf16x2(uint32_t v) {
+  uint32_t d;
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %1;\nmov.b32 %0, {l, l};\n}" : "=r"(d) : "r"(v));
+  return d;
+}
+__device__ __forceinline__ uint32_t high_bf16x2(uint32_t v) {
+  uint32_t d;
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %1;\nmov.b32 %0, {h, h};\n}" : "=r"(d) : "r"(v));
+  return d;
+}
+#else
 __device__ __forceinline__ uint32_t low_bf16x2(uint32_t v) { return __byte_perm(v, v, 0x1010); }
 __device__ __forceinline__ uint32_t high_bf16x2(uint32_t v) { return __byte_perm(v, v, 0x3232); }
+#endif
 // 2^exponent twice, exponent -126 ... 127.
 constexpr uint32_t power_bf16x2(int exponent) {
   return static_cast<uint32_t>(exponent + 127) << 7 | static_cast<uint32_t>(exponent + 127) << 23;

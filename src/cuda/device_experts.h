@@ -31,7 +31,7 @@ class DeviceExperts {
   virtual ~DeviceExperts() = default;
 
   // The order of codes that they read fastest.
-  virtual layouts::StreamOrder order() const = 0;
+  virtual layouts::StreamOrder order(Activations activations) const = 0;
   // Why they don't take a layer, h of which begins at element `down_start` of a scale block of its second matrices; empty: they do.
   // Asks no device.
   virtual std::string refusal(const LayerSpec& spec, int64_t down_start) const = 0;

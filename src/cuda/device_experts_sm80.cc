@@ -9,7 +9,7 @@ namespace {
 
 class Sm80Experts final : public DeviceExperts {
  public:
-  layouts::StreamOrder order() const override { return layouts::StreamOrder::kBf16; }
+  layouts::StreamOrder order(Activations) const override { return layouts::StreamOrder::kBf16; }
   std::string refusal(const LayerSpec&, int64_t) const override { return {}; }
   Status prepare(const StreamWeights& weights) const override {
     return prepare_expert_gemm_bf16(weights);

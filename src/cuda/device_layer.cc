@@ -241,8 +241,9 @@ Result<std::unique_ptr<const DeviceLayer>> DeviceLayer::load(
     const Progress& progress) {
   int device = 0;
   OCTET_RETURN_IF_ERROR(device_status("current device", cudaGetDevice(&device)));
-  OCTET_ASSIGN_OR_RETURN(DeviceWeights weights,
-                         load_weights(tensors, experts.order(), executor, progress));
+  OCTET_ASSIGN_OR_RETURN(
+      DeviceWeights weights,
+      load_weights(tensors, experts.order(tensors.spec.activations), executor, progress));
   OCTET_RETURN_IF_ERROR(experts.prepare(weights.view));
   LayerOnDevice layer{.spec = tensors.spec, .weights = weights.view};
   const TensorView &bias = tensors.gate.bias, &bias_vl = tensors.gate.bias_vl;

@@ -38,9 +38,6 @@ enum class Isa : uint8_t {
   kSm80,  // of 8.0 and later
 };
 constexpr bool is_cuda(Isa isa) { return isa > Isa::kReference; }
-constexpr reference::Sums sums_of(Isa isa) {
-  return isa == Isa::kSm90 ? reference::Sums::kFp8Unit : reference::Sums::kBinary32;
-}
 // The kernels of a CUDA device; null in a library without them, where machine_refusal() says so.
 const cuda::DeviceExperts* device_experts(Isa isa);
 // Empty if this machine has it: "this machine has no AVX2 and FMA".
@@ -54,6 +51,11 @@ struct Kernel {
   int64_t max_tokens;        // 0: any
   std::string_view checked;  // where it was run: "CI", "H200", ...
 };
+// What adds its products up.
+constexpr reference::Sums sums_of(const Kernel& kernel) {
+  const bool is_fp8 = kernel.isa == Isa::kSm90 && kernel.activations == Activations::kMxfp8;
+  return is_fp8 ? reference::Sums::kFp8Unit : reference::Sums::kBinary32;
+}
 
 // kernels.inc, in order.
 std::span<const Kernel> kernels();

@@ -36,8 +36,31 @@ struct ActivationRecord {
            static_cast<uint32_t>(k % kWidth / 32 * rows + row) * 4;
   }
   // What products read behind the last record: the rows up to 8 that it does not have.
-  static constexpr uint32_t kSlackBytes = 128;
+  OCTET_BOTH static constexpr int slack_bytes(int) { return 128; }
 };
+
+// BF16 activations as the lanes of a warp want them, one record for every 64 k of up to 8 rows.
+//
+//   rows 0 ... R-1, k 64 r ... + 63 ──► record r:  [2 blocks of 32 k][R rows][4 lanes t][16 bytes]     128 R bytes
+//
+// A lane's 16 bytes are k 4 t ... + 3 of the block's first 16 and of its other 16: the elements of which it has the weights
+// (layouts/stream_fp4.h).
+struct Bf16Record {
+  static constexpr int kWidth = 64;  // k of a record
+  OCTET_BOTH static constexpr int padded_rows(int rows) { return rows; }
+  OCTET_BOTH static constexpr uint32_t block_bytes(int rows) {
+    return 64U * static_cast<uint32_t>(rows);
+  }
+  OCTET_BOTH static constexpr uint32_t bytes(int rows) { return 2 * block_bytes(rows); }
+  // Where k of a row stands in the records of `rows` rows.
+  OCTET_BOTH static constexpr uint32_t at(int rows, int row, int k) {
+    return static_cast<uint32_t>(k / 32) * block_bytes(rows) +
+           static_cast<uint32_t>(row * 64 + k % 16 / 4 * 16 + k % 32 / 16 * 8 + k % 4 * 2);
+  }
+  // Nobody reads behind the last record.
+  OCTET_BOTH static constexpr int slack_bytes(int) { return 0; }
+};
+
 // The binary32 that a UE8M0 code stands for, as bits.
 OCTET_BOTH constexpr uint32_t scale_bits(uint32_t code) {
   return code == 0 ? 0x00400000U : code == 255 ? 0x7FFFFFFFU : code << 23;

@@ -20,19 +20,22 @@ __device__ __forceinline__ void unpack(float (&to)[4], const uint2& v) {
 
 // Of a CTA: kMultiply, and kAux, which is there first and so has the code when they come.
 constexpr int kFinalizingThreads =
-    ExpertsPlan::kComputeThreads + ExpertsPlan::kAuxWarps * cuda::kWarp;
+    ExpertsRoles::kComputeThreads + ExpertsRoles::kAuxWarps * cuda::kWarp;
 constexpr int kFinalizedTogether = 4;  // columns, by a thread: half the code that eight would be
 
 // The first CTAs of the grid, as many as have a thread for every four columns of y; the others end, and the next launch's begin on their
 // SMs.
-__device__ __forceinline__ int finalizers(const ExpertsKernelArgs& a) {
+template <class Traits>
+__device__ __forceinline__ int finalizers(const ExpertsKernelArgs<Traits>& a) {
   if (a.y == nullptr) return 0;
   const int count = a.tokens * a.hidden / kFinalizedTogether;
   return min((count + kFinalizingThreads - 1) / kFinalizingThreads, static_cast<int>(gridDim.x));
 }
 
 // cuda/finalize_bf16.cu's arithmetic on rows as they come: y of this CTA's part of the tokens' columns.
-__device__ __forceinline__ void finalize(const ExpertsKernelArgs& a, const Shared& s, int thread) {
+template <class Traits>
+__device__ __forceinline__ void finalize(const ExpertsKernelArgs<Traits>& a, const Shared& s,
+                                         int thread) {
   constexpr int kMostK = 8, kColumns = kFinalizedTogether;
   const int of_a_row = a.hidden / kColumns, count = a.tokens * of_a_row;
   const int step = finalizers(a) * kFinalizingThreads;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The front inside the experts' kernel: every CTA chooses experts for itself, since that is sooner than to be told; x is quantised once, in
-// pieces, by whoever comes first, and handed over by value.
+// The front inside the experts' kernel: every CTA chooses experts for itself, since that is sooner than to be told; for MXFP8 x is quantised
+// once, in pieces, by whoever comes first, and handed over by value; for BF16 every CTA puts it in order for itself.
 //
 //   logits, bias ──► topk ──► ids, weights ──► tiles, slots                    kMultiply of each CTA, in its shared memory; of CTA 0 to global memory
-//   x [T, H] bf16 ──► early tickets ──► x records in the half ──► shared       kAux of some CTA; kMultiply of each
+//   x [T, H] bf16 ──► early tickets ──► x records in the half ──► shared       kAux of some CTA; kMultiply of each: MXFP8
+//   x [T, H] bf16 ──► shared                                                   kMultiply of each: BF16
 //
 // Rounding and order: cuda/topk_dsv4.cuh, mxfp8_quantize.cuh, routing/record.h. Truth: routing/, cpu::mxfp8_quantize.
 #pragma once
@@ -18,22 +19,22 @@
 
 namespace octet::sm90 {
 
-static_assert(sizeof(cuda::TopkShared) <= ExpertsPlan::kFrontBytes);
-static_assert(cuda::kTopkThreads == ExpertsPlan::kComputeThreads &&
+static_assert(sizeof(cuda::TopkShared) <= ExpertsRoles::kFrontBytes);
+static_assert(cuda::kTopkThreads == ExpertsRoles::kComputeThreads &&
               cuda::kTopkRows >= kMostTokens &&
-              cuda::kWarp * ExpertsPlan::kComputeWarps >= routing::kRouteMaxExperts);
+              cuda::kWarp * ExpertsRoles::kComputeWarps >= routing::kRouteMaxExperts);
 
 // Who is routed where: bit t of an expert's mask is token t, bit e % 32 of word e / 32 expert e.
 struct RouteMasks {
   uint32_t tokens[routing::kRouteMaxExperts];
-  uint32_t experts[ExpertsPlan::kComputeWarps];
-  int32_t tiles_before[ExpertsPlan::kComputeWarps];  // of a word of experts
+  uint32_t experts[ExpertsRoles::kComputeWarps];
+  int32_t tiles_before[ExpertsRoles::kComputeWarps];  // of a word of experts
 };
-static_assert(sizeof(RouteMasks) <= ExpertsPlan::kLeastPartsBytes);
+static_assert(sizeof(RouteMasks) <= ExpertsRoles::kLeastPartsBytes);
 
 // By kMultiply, in two steps with a meeting between them, and one before the next: ids and weights, in shared memory, and the masks.
-template <int kKeys>
-__device__ __forceinline__ int choose_of(const ExpertsKernelArgs& a, Shared& s,
+template <int kKeys, class Traits>
+__device__ __forceinline__ int choose_of(const ExpertsKernelArgs<Traits>& a, Shared& s,
                                          cuda::TopkShared& shared, RouteMasks& masks, int thread,
                                          bool is_warm_up) {
   TopkArgs topk = a.front.topk;
@@ -45,7 +46,7 @@ __device__ __forceinline__ int choose_of(const ExpertsKernelArgs& a, Shared& s,
   }
   const int id = cuda::topk_block<kKeys>(topk, 0, shared, [&] {
     masks.tokens[thread] = 0;
-    if (thread < ExpertsPlan::kComputeWarps) masks.experts[thread] = 0;
+    if (thread < ExpertsRoles::kComputeWarps) masks.experts[thread] = 0;
   });
   const int expert = id - static_cast<int>(a.front.first_expert);
   if (id < 0 || expert < 0 || expert >= a.front.experts) return -1;
@@ -54,7 +55,8 @@ __device__ __forceinline__ int choose_of(const ExpertsKernelArgs& a, Shared& s,
   return expert;
 }
 // With room for the experts of the common models, and for all.
-__device__ __forceinline__ int choose(const ExpertsKernelArgs& a, Shared& s,
+template <class Traits>
+__device__ __forceinline__ int choose(const ExpertsKernelArgs<Traits>& a, Shared& s,
                                       cuda::TopkShared& shared, RouteMasks& masks, int thread,
                                       bool is_warm_up) {
   const int64_t experts = a.front.topk.experts;
@@ -72,10 +74,11 @@ __device__ __forceinline__ void make_tiles(Shared& s, RouteMasks& masks, int thr
   if (tokens != 0) s.tiles[before + __popc(own & bits_below(lane))] = {thread, tokens};
   if (lane != 0) return;
   masks.tiles_before[warp] = before;
-  if (warp == ExpertsPlan::kComputeWarps - 1) s.num_tiles = before + __popc(own);
+  if (warp == ExpertsRoles::kComputeWarps - 1) s.num_tiles = before + __popc(own);
 }
 // And then: where slots have their rows. `expert`: lane j of warp t has slot j of token t, -1: nobody's.
-__device__ __forceinline__ void place_slots(const ExpertsKernelArgs& a, Shared& s,
+template <class Traits>
+__device__ __forceinline__ void place_slots(const ExpertsKernelArgs<Traits>& a, Shared& s,
                                             const RouteMasks& masks, int expert, int thread) {
   const int token = thread / cuda::kWarp, j = thread % cuda::kWarp, slot = token * a.top_k + j;
   if (token >= a.tokens || j >= a.top_k) return;
@@ -91,12 +94,13 @@ __device__ __forceinline__ void place_slots(const ExpertsKernelArgs& a, Shared& 
   s.slot_row[slot] = static_cast<int8_t>(row < 0 ? -1 : slot);  // no id repeats in a row
 }
 // What launch_front() leaves in global memory.
-__device__ __forceinline__ void keep_choice(const ExpertsKernelArgs& a, const Shared& s,
+template <class Traits>
+__device__ __forceinline__ void keep_choice(const ExpertsKernelArgs<Traits>& a, const Shared& s,
                                             int thread) {
   const int c_words = routing::cta_words<int32_t>(a.most_tiles),
             words = routing::record_words<int32_t>(a.most_tiles);
 #pragma unroll 1
-  for (int i = thread; i < words; i += ExpertsPlan::kComputeThreads) {
+  for (int i = thread; i < words; i += ExpertsRoles::kComputeThreads) {
     const int row = i - 4 - 2 * c_words, of_tile = i - 4 - (i < 4 + c_words ? 0 : c_words),
               tile = row >= 0 ? row / 8 : of_tile;
     int32_t word = 0;
@@ -133,8 +137,9 @@ __device__ __forceinline__ void wait_until_cleared(const uint64_t* word, int lan
   __syncwarp();
 }
 // A warp: 16-byte words piece, piece + kClearPieces ... of a half.
-__device__ __forceinline__ void clear_piece(const ExpertsKernelArgs& a, uint8_t* half, int piece,
-                                            int lane) {
+template <class Traits>
+__device__ __forceinline__ void clear_piece(const ExpertsKernelArgs<Traits>& a, uint8_t* half,
+                                            int piece, int lane) {
   clear_hand_over(half, a.half_bytes, piece * cuda::kWarp + lane,
                   LaunchWord::kClearPieces * cuda::kWarp);
   __threadfence();
@@ -142,8 +147,9 @@ __device__ __forceinline__ void clear_piece(const ExpertsKernelArgs& a, uint8_t*
   if (lane == 0) add_to_word(a.word, LaunchWord::kCleared);
 }
 // A warp: eight elements a lane; blocks of 32 are whole in a row, and rows of records beyond T and H are zeros.
-__device__ __forceinline__ void quantize_piece(const ExpertsKernelArgs& a, uint8_t* half, int piece,
-                                               int lane) {
+template <class Traits>
+__device__ __forceinline__ void quantize_piece(const ExpertsKernelArgs<Traits>& a, uint8_t* half,
+                                               int piece, int lane) {
   constexpr int kElems = cuda::kQuantizeElems;
   const int of_a_row = a.plan.w13.pairs * (ActivationRecord::kWidth / kElems);
   const int i = piece * cuda::kWarp + lane, row = i / of_a_row, k = i % of_a_row * kElems;
@@ -156,32 +162,74 @@ __device__ __forceinline__ void quantize_piece(const ExpertsKernelArgs& a, uint8
                  is_there ? q.scale : 127);
 }
 // Aux warp `warp`: early tickets until there are no more, then this CTA's part of the half for the next launch.
-__device__ __forceinline__ void prepare(const ExpertsKernelArgs& a, const Shared& s, int warp,
-                                        int lane) {
+template <class Traits>
+__device__ __forceinline__ void prepare(const ExpertsKernelArgs<Traits>& a, const Shared& s,
+                                        int warp, int lane) {
   cuda::meet(kEntered, kHalfKnown);
   const int clears = s.word.is_ready() ? 0 : LaunchWord::kClearPieces,
-            end = clears + (a.front.x != nullptr ? x_pieces(a.plan.rows, a.plan.w13.pairs) : 0);
+            end = clears + (Traits::kHandsXOver && a.front.x != nullptr
+                                ? x_pieces(a.plan.rows, a.plan.w13.pairs)
+                                : 0);
   for (int ticket = s.word.early() + warp; ticket < end;) {
     if (ticket < clears) {
       clear_piece(a, s.half, ticket, lane);
-    } else {
+    } else if constexpr (Traits::kHandsXOver) {
       if (clears != 0) wait_until_cleared(a.word, lane);
       quantize_piece(a, s.half, ticket - clears, lane);
     }
     if (lane == 0) ticket = LaunchWord{add_to_word(a.word, LaunchWord::kEarlyTicket)}.early();
     ticket = __shfl_sync(cuda::kWholeWarp, ticket, 0);
   }
-  constexpr int kLanes = ExpertsPlan::kAuxWarps * cuda::kWarp;
+  constexpr int kLanes = ExpertsRoles::kAuxWarps * cuda::kWarp;
   clear_hand_over(a.halves + (1 - s.word.half()) * a.half_bytes, a.half_bytes,
                   static_cast<int>(blockIdx.x) * kLanes + warp * cuda::kWarp + lane,
                   static_cast<int>(gridDim.x) * kLanes);
 }
 
+// By kMultiply: x, which lies in its records' room as it is, as records, zeros behind H. A thread takes what a lane wants of a block at a time, and
+// all of its own before anybody writes.
+template <class Traits>
+__device__ __forceinline__ void order_x(uint8_t* x, const ExpertsKernelArgs<Traits>& a,
+                                        int thread) {
+  using Record = typename Traits::Record;
+  constexpr int kBlock = 32, kOwn = Traits::kMostXElems / 8 / ExpertsRoles::kComputeThreads;
+  const int of_a_row = a.plan.w13.pairs * (Record::kWidth / kBlock * 4),
+            count = a.tokens * of_a_row;
+  uint4 v[kOwn];
+  uint32_t at[kOwn];
+#pragma unroll
+  for (int n = 0; n < kOwn; ++n) {
+    const int i = thread + n * ExpertsRoles::kComputeThreads;
+    if (i >= count) break;
+    const int row = i / of_a_row, of_row = i - row * of_a_row,
+              k = of_row / 4 * kBlock + of_row % 4 * 4;
+    at[n] = Record::at(a.tokens, row, k);
+    v[n] = make_uint4(0, 0, 0, 0);
+    if (k >= a.hidden) continue;
+    const uint8_t* const from = x + (row * a.hidden + k) * 2;
+    const uint2 low = *reinterpret_cast<const uint2*>(from),
+                high = *reinterpret_cast<const uint2*>(from + 32);
+    v[n] = make_uint4(low.x, low.y, high.x, high.y);
+  }
+  cuda::meet(ExpertsRoles::kComputeThreads, kFront);
+#pragma unroll
+  for (int n = 0; n < kOwn; ++n) {
+    if (thread + n * ExpertsRoles::kComputeThreads >= count) break;
+    *reinterpret_cast<uint4*>(x + at[n]) = v[n];
+  }
+}
 // By kMultiply: all of x to this CTA.
-__device__ __forceinline__ void bring_x(const ExpertsKernelArgs& a, const Shared& s,
-                                        const Rings& rings, int thread) {
-  copy_as_it_comes(rings.base + rings.x_at, s.half + ExpertsWorkspace::kXAt, a.plan.x_bytes(),
-                   thread, ExpertsPlan::kComputeThreads);
+template <class Traits>
+__device__ __forceinline__ void bring_x(const ExpertsKernelArgs<Traits>& a, Shared& s,
+                                        const Rings<Traits>& rings, int thread) {
+  uint8_t* const to = rings.base + rings.x_at;
+  if constexpr (Traits::kHandsXOver) {
+    copy_as_it_comes(to, s.half + ExpertsWorkspace::kXAt, a.plan.x_bytes(), thread,
+                     ExpertsRoles::kComputeThreads);
+  } else {
+    ptx::wait(s.x_full, 0);
+    order_x(to, a, thread);
+  }
   ptx::fence_shared_for_async();
 }
 

@@ -9,18 +9,25 @@
 
 namespace octet::sm90 {
 
-// Of a launch without a front. All lanes: the record, and the activations in pieces, CTAs beginning with different ones, since the same lines for all CTAs come one
-// after the other. For the same reason copies and not loads: those of 16 warps of all CTAs took thousands of cycles.
-__device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Shared& s,
-                                                  const Rings& rings, int lane) {
+// All lanes: of a launch without a front the record; and x, of BF16 as it is, of MXFP8 its records where there is no front. In pieces, CTAs
+// beginning with different ones, since the same lines for all CTAs come one after the other. For the same reason copies and not loads: those
+// of 16 warps of all CTAs took thousands of cycles.
+template <class Traits>
+__device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs<Traits>& a, Shared& s,
+                                                  const Rings<Traits>& rings, int lane) {
   constexpr int kPieces = 16;
   const uint64_t policy = ptx::evict_normal();
-  const uint8_t* const x = a.halves + ExpertsWorkspace::kXAt;  // make_ready begins at half 0
-  const int bytes = a.plan.x_bytes(), piece = (bytes / kPieces + 127) / 128 * 128;
+  // make_ready begins at half 0.
+  const uint8_t* const x = Traits::kHandsXOver ? a.halves + ExpertsWorkspace::kXAt
+                                               : reinterpret_cast<const uint8_t*>(a.x);
+  const int bytes = Traits::kHandsXOver ? a.plan.x_bytes() : a.tokens * a.hidden * 2,
+            piece = (bytes / kPieces + 127) / 128 * 128;
   if (lane == 0) {
-    const auto record_bytes = static_cast<uint32_t>(routing::record_words(a.most_tiles) * 4);
-    ptx::arrive_expecting(s.record_full, record_bytes);
-    ptx::bulk_copy(rings.record(), a.record, record_bytes, s.record_full, policy);
+    if (a.front.x == nullptr) {
+      const auto record_bytes = static_cast<uint32_t>(routing::record_words(a.most_tiles) * 4);
+      ptx::arrive_expecting(s.record_full, record_bytes);
+      ptx::bulk_copy(rings.record(), a.record, record_bytes, s.record_full, policy);
+    }
     ptx::arrive_expecting(s.x_full, static_cast<uint32_t>(bytes));
   }
   __syncwarp();
@@ -32,13 +39,14 @@ __device__ __forceinline__ void load_record_and_x(const ExpertsKernelArgs& a, Sh
 
 // All lanes of kLoader: record and activations where there is no front, then the copies as they are scheduled, one by one as their slots become free.
 // Once for nothing before, too.
-__device__ __forceinline__ void load(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
-                                     int lane) {
+template <class Traits>
+__device__ __forceinline__ void load(const ExpertsKernelArgs<Traits>& a, Shared& s,
+                                     const Rings<Traits>& rings, int lane) {
   const uint64_t policy = cuda::evict_first_policy();
 #pragma unroll 1
   for (int step = -1;; ++step) {
     const bool is_warm_up = step < 0;
-    if (step == 0 && a.front.x == nullptr) {
+    if (step == 0 && (!Traits::kHandsXOver || a.front.x == nullptr)) {
       cuda::wait_for_previous();
       load_record_and_x(a, s, rings, lane);
       __syncwarp();

@@ -10,6 +10,7 @@
 #include "sm90/hidden_mxfp8.cuh"
 #include "sm90/ptx/relaxed.cuh"
 #include "sm90/stage.cuh"
+#include "sm90/stage_bf16.cuh"
 
 namespace octet::sm90 {
 
@@ -29,9 +30,35 @@ __device__ __forceinline__ bool comes_last(uint32_t& counter, uint32_t of, int l
   return is_last;
 }
 
+__device__ __forceinline__ float bf16_at(const Bf16* p) {
+  return __uint_as_float(static_cast<uint32_t>(__ldg(reinterpret_cast<const uint16_t*>(p))) << 16);
+}
+// The fixed tree of work.h, and what is not in the weights yet.
+__device__ __forceinline__ float finished(float p0, float p1, float p2, float p3, float factor) {
+  return __fmul_rn(__fadd_rn(__fadd_rn(p0, p1), __fadd_rn(p2, p3)), factor);
+}
+// That factor of gate and up, and of the second matrices, of a tile.
+template <class Traits>
+__device__ __forceinline__ float2 up_factors(const SharedOf<Traits>& s, int tile) {
+  if constexpr (Traits::kActivations == Activations::kMxfp8) {
+    return make_float2(kWeightUnit, kWeightUnit);
+  } else {
+    return make_float2(s.gate_factor[tile], s.up_factor[tile]);
+  }
+}
+template <class Traits>
+__device__ __forceinline__ float down_factor(const SharedOf<Traits>& s, int tile) {
+  if constexpr (Traits::kActivations == Activations::kMxfp8) {
+    return kWeightUnit;
+  } else {
+    return s.down_factor[tile];
+  }
+}
+
 // A block of 32 columns of h, f32 [4 quarters][8 tokens of 16][8] in shared memory, to the tile's records. Lane 4 g + t: token g, quarter t.
-__device__ __forceinline__ void store_hidden(const ExpertsKernelArgs& a, const float* values,
-                                             const Tile& tile, uint8_t* h, int block, int lane) {
+__device__ __forceinline__ void store_hidden(const ExpertsKernelArgs<Mxfp8Mxfp4>& a,
+                                             const float* values, const Tile& tile, uint8_t* h,
+                                             int block, int lane) {
   const int token = lane / 4, quarter = lane % 4;
   float v[8];
 #pragma unroll
@@ -55,9 +82,35 @@ __device__ __forceinline__ void store_hidden(const ExpertsKernelArgs& a, const f
     store(k + static_cast<int>(kMxBlock), {0, 0, 127});
 }
 
+// The same as it is, each element rounded once.
+template <WeightFormat format>
+__device__ __forceinline__ void store_hidden(const ExpertsKernelArgs<Bf16Fp4<format>>& a,
+                                             const float* values, const Tile& tile, uint8_t* h,
+                                             int block, int lane) {
+  const int token = lane / 4, quarter = lane % 4;
+  if ((tile.tokens >> token & 1) == 0) return;
+  const int rows = rows_of(tile), row = __popc(tile.tokens & ((1U << token) - 1)),
+            k = block * static_cast<int>(kMxBlock) + 8 * quarter;
+  const auto store = [&](int at, const uint32_t(&pairs)[4]) {
+    uint8_t* const to = h + Bf16Record::at(rows, row, at);
+    ptx::store_relaxed(to, make_uint2(pairs[0], pairs[1]));
+    ptx::store_relaxed(to + 16, make_uint2(pairs[2], pairs[3]));
+  };
+  uint32_t pairs[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float* const two = values + quarter * 128 + token * 8 + 2 * i;
+    pairs[i] = cuda::round_bf16x2(two[0], two[1]);
+  }
+  store(k, pairs);
+  if (block == a.plan.w13.units() - 1 && block % 2 == 0)  // a last record that I half fills
+    store(k + static_cast<int>(kMxBlock), {0, 0, 0, 0});
+}
+
 // The warp that brings the last sums of its 16 rows: the tree, biases, SwiGLU; and the one that brings the block's last eight columns.
-__device__ __forceinline__ void finish_up(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
-                                          const StageEnd& d, int warp) {
+template <class Traits>
+__device__ __forceinline__ void finish_up(const ExpertsKernelArgs<Traits>& a, SharedOf<Traits>& s,
+                                          const Rings<Traits>& rings, const StageEnd& d, int warp) {
   const int lane = cuda::lane_here();
   const int num_parts = a.plan.parts;
   float4* const buffer = rings.parts + d.buffer * num_parts * 128;
@@ -67,10 +120,11 @@ __device__ __forceinline__ void finish_up(const ExpertsKernelArgs& a, Shared& s,
     p[j] = j < num_parts ? buffer[j * 128 + warp * 32 + lane]
                          : make_float4(-0.0F, -0.0F, -0.0F, -0.0F);
   const Tile tile = s.tiles[d.tile];
-  float gate[2] = {finished(p[0].x, p[1].x, p[2].x, p[3].x),
-                   finished(p[0].y, p[1].y, p[2].y, p[3].y)};
-  float up[2] = {finished(p[0].z, p[1].z, p[2].z, p[3].z),
-                 finished(p[0].w, p[1].w, p[2].w, p[3].w)};
+  const float2 factors = up_factors<Traits>(s, d.tile);
+  float gate[2] = {finished(p[0].x, p[1].x, p[2].x, p[3].x, factors.x),
+                   finished(p[0].y, p[1].y, p[2].y, p[3].y, factors.x)};
+  float up[2] = {finished(p[0].z, p[1].z, p[2].z, p[3].z, factors.y),
+                 finished(p[0].w, p[1].w, p[2].w, p[3].w, factors.y)};
   if (a.gate_bias != nullptr) {
     const int64_t at =
         (int64_t{tile.expert} * a.plan.w13.units() + d.unit) * kMxBlock + warp * 8 + lane / 4;
@@ -94,7 +148,8 @@ __device__ __forceinline__ void finish_up(const ExpertsKernelArgs& a, Shared& s,
 }
 
 // Sums of a unit that has come to its end, 16 columns a warp, to the rows of its tile.
-__device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Shared& s,
+template <class Traits>
+__device__ __forceinline__ void store_rows(const ExpertsKernelArgs<Traits>& a, const Shared& s,
                                            const StageEnd& d, const float (&sum)[4], int warp,
                                            int lane) {
   if (warp >= a.plan.w2.strips_in(d.unit)) return;
@@ -121,10 +176,22 @@ __device__ __forceinline__ void store_rows(const ExpertsKernelArgs& a, const Sha
                      make_uint2(first, second));
 }
 
+// A stage in the arithmetic of its formats.
+template <class Traits, int kPairs, bool kAnyScale>
+__device__ __forceinline__ void add_stage_of(float (&acc)[4], const uint8_t* weights,
+                                             const uint8_t* x, int rows, int pairs, int lane) {
+  if constexpr (Traits::kActivations == Activations::kMxfp8) {
+    add_stage<kPairs, kAnyScale>(acc, weights, x, rows, pairs, lane);
+  } else {
+    add_stage_bf16<cuda::StreamTraits<Traits::kWeights, Traits::kOrder, kAnyScale>, kPairs>(
+        acc, weights, x, rows, pairs, lane);
+  }
+}
+
 // kPairs: of whole stages. kOneLeaf: a unit of the second matrices is one leaf.
-template <int kPairs, bool kOneLeaf, bool kAnyScale>
-__device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
-                                         int warp, int lane) {
+template <int kPairs, bool kOneLeaf, bool kAnyScale, class Traits>
+__device__ __forceinline__ void multiply(const ExpertsKernelArgs<Traits>& a, SharedOf<Traits>& s,
+                                         const Rings<Traits>& rings, int warp, int lane) {
   const int group = warp / 4, quarter = warp % 4;
   Turn<Shared::kTurns> turn;
   constexpr int kSums = kOneLeaf ? 1 : kPartials;
@@ -142,8 +209,8 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
     if (stage.kind == Work::Kind::kNone) break;
     const bool is_up = stage.kind == Work::Kind::kUp;
     if (!is_up) ptx::wait(s.h_full[stage.h], stage.h_parity);
-    add_stage<kPairs, kAnyScale>(
-        acc, rings.base + stage.weights + quarter * stage.pairs * StageShape::kRecordBytes,
+    add_stage_of<Traits, kPairs, kAnyScale>(
+        acc, rings.base + stage.weights + quarter * stage.pairs * Traits::kWeightRecordBytes,
         rings.base + stage.activations, stage.padded_rows, stage.pairs, lane);
     const StageEnd d = s.stage_end[group][turn.slot];
     turn.advance();
@@ -155,8 +222,9 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
       store_rows(a, s, d, sum, quarter, lane);
     };
     if (kOneLeaf && !is_up) {  // what the tree makes of one leaf
-      const float sum[4] = {__fmul_rn(acc[0], kWeightUnit), __fmul_rn(acc[1], kWeightUnit),
-                            __fmul_rn(acc[2], kWeightUnit), __fmul_rn(acc[3], kWeightUnit)};
+      const float factor = down_factor<Traits>(s, d.tile);
+      const float sum[4] = {__fmul_rn(acc[0], factor), __fmul_rn(acc[1], factor),
+                            __fmul_rn(acc[2], factor), __fmul_rn(acc[3], factor)};
       finish_down(sum);
 #pragma unroll
       for (float& v : acc) v = 0.0F;
@@ -178,10 +246,11 @@ __device__ __forceinline__ void multiply(const ExpertsKernelArgs& a, Shared& s, 
       if (comes_last(s.parts_in[d.buffer][quarter], static_cast<uint32_t>(a.plan.parts), lane))
         finish_up(a, s, rings, d, quarter);
     } else {
+      const float factor = down_factor<Traits>(s, d.tile);
       float sum[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i)
-        sum[i] = finished(p[0][i], p[1 % kSums][i], p[2 % kSums][i], p[3 % kSums][i]);
+        sum[i] = finished(p[0][i], p[1 % kSums][i], p[2 % kSums][i], p[3 % kSums][i], factor);
       finish_down(sum);
     }
     clear();

@@ -6,7 +6,7 @@
 #include "routing/record.h"
 #include "routing/topk.h"
 #include "sm90/experts_mxfp8.h"
-#include "sm90/experts_plan.h"
+#include "sm90/experts_of.h"
 #include "sm90/launch_word.cuh"
 #include "sm90/make_ready.cuh"
 
@@ -51,8 +51,8 @@ constexpr int64_t kMostTickets = LaunchWord::kMostTickets - 2 * kMostCtas;
 int64_t most_tickets(const cuda::ExpertGemmArgs& args) {
   const WorkOrder order(
       static_cast<int>(routing::max_ctas(args.tokens, args.top_k, args.weights.experts)),
-      stage_shape(args.weights.sizes.w13).units(), stage_shape(args.weights.sizes.w2).units(),
-      ExpertsPlan::kChunk);
+      stage_shape<Mxfp8Mxfp4>(args.weights.sizes.w13).units(),
+      stage_shape<Mxfp8Mxfp4>(args.weights.sizes.w2).units(), ExpertsRoles::kChunk);
   return order.num_all;
 }
 
@@ -64,12 +64,16 @@ Status want(const std::string& what, int64_t found, const std::string& wanted) {
 
 ExpertsWorkspace experts_workspace(const cuda::ExpertGemmArgs& args) {
   constexpr int64_t kAlign = 256;
-  const int rows = ActivationRecord::padded_rows(static_cast<int>(args.tokens));
+  const bool has_x = args.activations == Activations::kMxfp8;
   const auto records = [&](const layouts::StreamMatrix& m) {
-    return m.pairs * int64_t{ActivationRecord::bytes(rows)};
+    return with_traits(args, [&]<class Traits>(Traits) {
+      using Record = typename Traits::Record;
+      return m.pairs * int64_t{Record::bytes(Record::padded_rows(static_cast<int>(args.tokens)))};
+    });
   };
   ExpertsWorkspace w{};
-  w.h_at = ExpertsWorkspace::kXAt + round_up(records(args.weights.sizes.w13), kAlign);
+  w.h_at = ExpertsWorkspace::kXAt +
+           (has_x ? round_up(records(args.weights.sizes.w13), kAlign) : int64_t{0});
   w.h_bytes = records(args.weights.sizes.w2) *
               routing::max_ctas(args.tokens, args.top_k, args.weights.experts);
   w.rows_at = w.h_at + round_up(w.h_bytes, kAlign);
@@ -106,10 +110,16 @@ Status check_front(const ExpertsArgs& all) {
 Status check_experts(const ExpertsArgs& all) {
   const cuda::ExpertGemmArgs& args = all.gemm;
   const cuda::StreamWeights& w = args.weights;
-  if (args.activations != Activations::kMxfp8) return unsupported("activations bf16, want mxfp8");
-  if (w.sizes.w13.format != WeightFormat::kMxfp4) return unsupported("weights nvfp4, want mxfp4");
-  if (w.order != layouts::StreamOrder::kE4m3)
-    return unsupported("weights in the order bf16, want e4m3");
+  const bool is_mxfp8 = args.activations == Activations::kMxfp8;
+  constexpr int64_t kMostXElems = Bf16Fp4<WeightFormat::kMxfp4>::kMostXElems;
+  if (const int64_t elems = args.tokens * w.sizes.w13.pairs * Bf16Record::kWidth;
+      !is_mxfp8 && elems > kMostXElems)
+    return want("elements of x", elems, "at most " + std::to_string(kMostXElems));
+  if (is_mxfp8 && w.sizes.w13.format != WeightFormat::kMxfp4)
+    return unsupported("weights nvfp4 with activations mxfp8, want mxfp4");
+  if (w.order != experts_order(args.activations))
+    return unsupported(is_mxfp8 ? "weights in the order bf16, want e4m3"
+                                : "weights in the order e4m3, want bf16");
   if (args.tokens < 1 || args.tokens > kMostTokens) return want("T", args.tokens, "1 to 8");
   if (args.top_k < 1 || args.top_k > kMostTopK) return want("k", args.top_k, "1 to 8");
   if (args.hidden % kMxBlock != 0) return want("hidden", args.hidden, "a multiple of 32");
@@ -129,12 +139,34 @@ Status check_experts(const ExpertsArgs& all) {
     return want("units of work", tickets, "at most " + std::to_string(kMostTickets));
   // Each aux warp takes one more early ticket than it uses.
   constexpr int64_t kMostPieces =
-      LaunchWord::kMostEarly - LaunchWord::kClearPieces - ExpertsPlan::kAuxWarps * kMostCtas;
-  const int64_t pieces = x_pieces(ActivationRecord::padded_rows(static_cast<int>(args.tokens)),
-                                  stage_shape(args.weights.sizes.w13).pairs);
+      LaunchWord::kMostEarly - LaunchWord::kClearPieces - ExpertsRoles::kAuxWarps * kMostCtas;
+  const int64_t pieces =
+      is_mxfp8 ? x_pieces(ActivationRecord::padded_rows(static_cast<int>(args.tokens)),
+                          static_cast<int>(args.weights.sizes.w13.pairs))
+               : 0;
   if (pieces > kMostPieces)
     return want("pieces of x", pieces, "at most " + std::to_string(kMostPieces));
   return all.front.x != nullptr ? check_front(all) : Status{};
+}
+
+layouts::StreamOrder experts_order(Activations activations) {
+  return activations == Activations::kMxfp8 ? Mxfp8Mxfp4::kOrder
+                                            : Bf16Fp4<WeightFormat::kMxfp4>::kOrder;
+}
+int experts_shared_bytes(const cuda::ExpertGemmArgs& args) {
+  return with_traits(args,
+                     [&]<class Traits>(Traits) { return ExpertsOf<Traits>::shared_bytes(args); });
+}
+Status prepare_experts(Activations activations, WeightFormat weights) {
+  return with_traits(activations, weights,
+                     []<class Traits>(Traits) { return ExpertsOf<Traits>::prepare(); });
+}
+Status launch_experts(const ExpertsArgs& args, int ctas, cudaStream_t stream) {
+  if (ctas < 1 || ctas > kMostCtas)
+    return unsupported("CTAs " + std::to_string(ctas) + ", want 1 to " + std::to_string(kMostCtas));
+  return with_traits(args.gemm, [&]<class Traits>(Traits) {
+    return ExpertsOf<Traits>::launch(args, ctas, stream);
+  });
 }
 
 int experts_ctas() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The routed experts of a decode step on Hopper, MXFP4 weights and MXFP8 activations, in one launch, from logits or after one that makes ready. Sections 7
-// and 8 of semantics.md; docs/kernels/gemm_mxfp8.md.
+// The routed experts of a decode step on Hopper in one launch, from logits or from a routing record: MXFP4 weights with MXFP8 activations,
+// MXFP4 or NVFP4 weights with BF16 ones. Sections 7 to 9 of semantics.md; docs/kernels/gemm_mxfp8.md, experts_bf16_sm90.md.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,8 +14,10 @@ namespace octet::sm90 {
 // What comes before the experts, in the same launch: top-k, the routing record, MXFP8 quantisation of x. semantics.md sections 3 to 5; ids,
 // weights, permuted and record are cuda::launch_front()'s bytes.
 struct ExpertsFront {
-  const Bf16* x = nullptr;  // [T, H], 16-byte aligned; null: launch_make_ready() has been before
-  TopkArgs topk{};          // router dsv4, T and k of the experts; check_topk(topk) is ok
+  // [T, H], 16-byte aligned; of BF16 activations gemm.x. Null: gemm.record and gemm.permuted are there, and for MXFP8
+  // launch_make_ready() has been before.
+  const Bf16* x = nullptr;
+  TopkArgs topk{};  // router dsv4, T and k of the experts; check_topk(topk) is ok
   int64_t first_expert = 0;
   int32_t *permuted = nullptr, *record = nullptr;  // gemm's, which the front writes
 };
@@ -36,7 +38,7 @@ struct ExpertsArgs {
 // the next launch begins anew.
 struct ExpertsWorkspace {
   static constexpr int64_t kWordAt = 0, kHalvesAt = 256;
-  // In a half: activation records of x, those of every tile's h, rows [T k, H].
+  // In a half: activation records of x (MXFP8), those of every tile's h, rows [T k, H].
   static constexpr int64_t kXAt = 0;
   int64_t h_at, h_bytes, rows_at;
   int64_t half_bytes;
@@ -44,20 +46,23 @@ struct ExpertsWorkspace {
 };
 ExpertsWorkspace experts_workspace(const cuda::ExpertGemmArgs& args);
 
-// Why these kernels can't run `args`; ok if they can. T 1 ... 8; k at most 8; H and I multiples of 32; at most 512 experts; MXFP4 in the
-// order kE4m3; h's columns begin with a scale block of the second matrices. The device is the caller's to check: SM 9.0.
+// The order of codes that the kernels for these activations read.
+layouts::StreamOrder experts_order(Activations activations);
+// Why these kernels can't run `args`; ok if they can. T 1 ... 8; k at most 8; H and I multiples of 32; at most 512 experts; weights in
+// that order, MXFP4 or, with BF16 activations, NVFP4; h's columns begin with a scale block of the second matrices. The device is the caller's to check: SM 9.0.
 Status check_experts(const ExpertsArgs& args);
 
 // CTAs that fill the current device. Results do not depend on how many there are.
 int experts_ctas();
 
-// Once a device, before the first launch: lets the kernels have the shared memory that they need.
-Status prepare_experts();
+// Once a device, before the first launch: lets the kernels of these formats have the shared memory that they need.
+Status prepare_experts(Activations activations = Activations::kMxfp8,
+                       WeightFormat weights = WeightFormat::kMxfp4);
 
 // Both enqueue on `stream`: allocate nothing, synchronise nothing, safe inside graph capture; begin before the kernel ahead of them has
 // ended. check_experts(args) is ok. A stream owns workspace, rows and slot_row. Errors: kDeviceError from the launch.
 //
-// x_quant and x_scale to the workspace's records, and the workspace ready for launch_experts() without a front, whatever it held.
+// MXFP8: x_quant and x_scale to the workspace's records, and the workspace ready for launch_experts() without a front, whatever it held.
 Status launch_make_ready(const ExpertsArgs& args, cudaStream_t stream);
 Status launch_experts(const ExpertsArgs& args, int ctas, cudaStream_t stream);
 

@@ -12,10 +12,11 @@ namespace octet::sm90 {
 
 // kScheduler's place in the ring and among the warpgroups. All lanes know it, so that the stages of a unit or a chunk are worked out side by
 // side, a lane each.
+template <class Traits>
 struct Scheduler {
-  const ExpertsKernelArgs& a;
+  const ExpertsKernelArgs<Traits>& a;
   Shared& s;
-  const Rings& rings;
+  const Rings<Traits>& rings;
   int lane;
   int at = 0;               // the next slot
   uint32_t parities = ~0U;  // of the slots; at first every one is free
@@ -53,7 +54,7 @@ struct Scheduler {
   };
   // Lane i has the i-th stage, for a warpgroup (taken modulo their number).
   __device__ __forceinline__ void schedule_stages(Batch& b) {
-    constexpr int kGroups = ExpertsPlan::kWarpgroups;
+    constexpr int kGroups = ExpertsRoles::kWarpgroups;
     const int count = b.count, group = b.group % kGroups;
     const uint32_t all = (1U << count) - 1;
     const uint32_t odd = __ballot_sync(cuda::kWholeWarp, (group & 1) != 0),
@@ -65,16 +66,16 @@ struct Scheduler {
     const int before = __popc(lanes_of(group) & ((1U << lane) - 1));
     const int own_turn = (__shfl_sync(cuda::kWholeWarp, turn, group) + before) % Shared::kTurns;
     turn = (turn + __popc(lanes_of(lane % kGroups))) % Shared::kTurns;
-    constexpr int kSlots = ExpertsPlan::kSlots;
-    static_assert(Shared::kTogether <= 2 * kSlots);
+    const int num_slots = a.plan.num_slots();
+    static_assert(Shared::kTogether <= 2 * Traits::kFewestSlots);
     int own_slot = at + lane % Shared::kTogether;
-    own_slot -= own_slot >= kSlots ? kSlots : 0;
-    own_slot -= own_slot >= kSlots ? kSlots : 0;
-    const uint32_t parity = (parities >> own_slot & 1) ^ (lane >= kSlots ? 1U : 0U);
+    own_slot -= own_slot >= num_slots ? num_slots : 0;
+    own_slot -= own_slot >= num_slots ? num_slots : 0;
+    const uint32_t parity = (parities >> own_slot & 1) ^ (lane >= num_slots ? 1U : 0U);
     parities ^= __reduce_xor_sync(cuda::kWholeWarp, lane < count ? 1U << own_slot : 0U);
     at += count;
-    at -= at >= kSlots ? kSlots : 0;
-    at -= at >= kSlots ? kSlots : 0;
+    at -= at >= num_slots ? num_slots : 0;
+    at -= at >= num_slots ? num_slots : 0;
     b.end.slot = static_cast<uint8_t>(own_slot);
     b.d.weights = rings.slot_at(a.plan, own_slot);
     wait_for_loader();
@@ -103,14 +104,14 @@ struct Scheduler {
 
   // Leaves go to the warpgroups in turn.
   __device__ __forceinline__ Batch up_batch(const Work& w, const uint8_t* expert, int done) const {
-    const StageShape& m = a.plan.w13;
+    const StageShape<Traits>& m = a.plan.w13;
     const int a_leaf = m.leaves.stages_a_leaf, index = done + lane,
               leaf = a_leaf == 1 ? index : index / a_leaf, pairs = m.pairs_in(index);
     const bool ends_leaf = index + 1 == m.num_stages || index + 1 == (leaf + 1) * a_leaf;
-    const bool ends_share = ends_leaf && leaf + ExpertsPlan::kWarpgroups >= m.leaves.count;
+    const bool ends_share = ends_leaf && leaf + ExpertsRoles::kWarpgroups >= m.leaves.count;
     Batch b{min(m.num_stages - done, Shared::kTogether), next_group + leaf,
             expert + w.first * m.unit_bytes + index * m.stage_bytes(),
-            static_cast<uint32_t>(pairs * 4 * StageShape::kRecordBytes)};
+            static_cast<uint32_t>(pairs * 4 * Traits::kWeightRecordBytes)};
     b.d.activations = rings.x_at + records_at(index, m, a.plan.rows);
     b.d.pairs = static_cast<uint8_t>(pairs);
     b.d.padded_rows = static_cast<uint8_t>(a.plan.rows);
@@ -124,12 +125,12 @@ struct Scheduler {
   // Units of a chunk go to the warpgroups in turn, each with all of its stages.
   __device__ __forceinline__ Batch down_batch(const Work& w, const uint8_t* expert, int done,
                                               int most) const {
-    const StageShape& m = a.plan.w2;
-    const int rows = rows_of(s.tiles[w.tile]), padded_rows = ActivationRecord::padded_rows(rows);
+    const StageShape<Traits>& m = a.plan.w2;
+    const int rows = rows_of(s.tiles[w.tile]), padded_rows = Traits::Record::padded_rows(rows);
     const int a_leaf = m.leaves.stages_a_leaf, own = done + lane,
               index = m.num_stages == 1 ? 0 : own / w.count, unit = own - index * w.count,
               leaf = a_leaf == 1 ? index : index / a_leaf, pairs = m.pairs_in(index),
-              record = m.strips_in(w.first + unit) * StageShape::kRecordBytes;
+              record = m.strips_in(w.first + unit) * Traits::kWeightRecordBytes;
     const bool is_last = index + 1 == m.num_stages;
     Batch b{
         min(m.num_stages * w.count - done, most), next_group + unit,
@@ -157,16 +158,16 @@ struct Scheduler {
   __device__ __forceinline__ void bring(const Work& w) {
     const bool is_up = w.kind == Work::Kind::kUp, is_down = w.kind == Work::Kind::kDown;
     const int most = is_down && w.count == 3 ? Shared::kTogether / 3 * 3 : Shared::kTogether;
-    static_assert(Shared::kTogether % 4 == 0 && ExpertsPlan::kChunk <= 4);
+    static_assert(Shared::kTogether % 4 == 0 && ExpertsRoles::kChunk <= 4);
     const int all = is_up     ? a.plan.w13.num_stages
                     : is_down ? a.plan.w2.num_stages * w.count
-                              : ExpertsPlan::kWarpgroups;
+                              : ExpertsRoles::kWarpgroups;
     const uint8_t* const expert =
         a.weights + (is_up || is_down ? s.tiles[w.tile].expert * a.expert_bytes : 0);
     if (is_down) announce(w.tile);
 #pragma unroll 1
     for (int done = 0; done < all; done += most) {
-      Batch b{ExpertsPlan::kWarpgroups, lane, nullptr, 0};
+      Batch b{ExpertsRoles::kWarpgroups, lane, nullptr, 0};
       if (is_up) b = up_batch(w, expert, done);
       if (is_down) b = down_batch(w, expert, done, most);
       b.d.kind = w.kind;
@@ -192,15 +193,17 @@ struct Scheduler {
     s.visit_tile[visit.slot] = tile;
     ptx::arrive(s.visit[visit.slot]);
   }
-  __device__ __forceinline__ static uint32_t records_at(int stage, const StageShape& m, int rows) {
-    return static_cast<uint32_t>(stage * m.stage_pairs) * ActivationRecord::bytes(rows);
+  __device__ __forceinline__ static uint32_t records_at(int stage, const StageShape<Traits>& m,
+                                                        int rows) {
+    return static_cast<uint32_t>(stage * m.stage_pairs) * Traits::Record::bytes(rows);
   }
 };
 
 // All lanes of kScheduler: this launch's half, kAux's early tickets, and the first ticket.
-__device__ __forceinline__ int enter(const ExpertsKernelArgs& a, Shared& s, int lane) {
-  const auto is_clear = [&](int half) {     // in 64 places, from its first word to its last
-    if (a.front.x == nullptr) return true;  // make_ready has seen to it
+template <class Traits>
+__device__ __forceinline__ int enter(const ExpertsKernelArgs<Traits>& a, Shared& s, int lane) {
+  const auto is_clear = [&](int half) {  // in 64 places, from its first word to its last
+    if (Traits::kHandsXOver && a.front.x == nullptr) return true;  // make_ready has seen to it
     const uint8_t* const at = a.halves + half * a.half_bytes;
     const int64_t words = a.half_bytes / 16;
     const uint4 v = ptx::load_relaxed(at + words * lane / 64 * 16),
@@ -209,8 +212,8 @@ __device__ __forceinline__ int enter(const ExpertsKernelArgs& a, Shared& s, int 
     return __all_sync(cuda::kWholeWarp, all == ptx::kNotYet) != 0;
   };
   const LaunchWord word = enter_launch(
-      a.word, a.half_bytes, LaunchWord::kTicket + ExpertsPlan::kAuxWarps * LaunchWord::kEarlyTicket,
-      lane, is_clear);
+      a.word, a.half_bytes,
+      LaunchWord::kTicket + ExpertsRoles::kAuxWarps * LaunchWord::kEarlyTicket, lane, is_clear);
   if (lane != 0) return 0;
   s.word = word;
   s.half = a.halves + word.half() * a.half_bytes;
@@ -220,7 +223,8 @@ __device__ __forceinline__ int enter(const ExpertsKernelArgs& a, Shared& s, int 
 }
 
 // Lane 0, once this CTA has no more to do with the word: each CTA takes another ticket, and who gets the last of them is the last to leave.
-__device__ __forceinline__ void leave(const ExpertsKernelArgs& a, const Shared& s,
+template <class Traits>
+__device__ __forceinline__ void leave(const ExpertsKernelArgs<Traits>& a, const Shared& s,
                                       const WorkOrder& order) {
   const int last = order.num_all + 2 * static_cast<int>(gridDim.x) - 1;
   if (LaunchWord{add_to_word(a.word, LaunchWord::kTicket)}.ticket() == last)
@@ -228,12 +232,13 @@ __device__ __forceinline__ void leave(const ExpertsKernelArgs& a, const Shared& 
 }
 
 // All lanes of kScheduler. Each kind of work once for nothing before the wait: code that a launch meets for the first time comes slowly.
-__device__ __forceinline__ void schedule(const ExpertsKernelArgs& a, Shared& s, const Rings& rings,
-                                         int lane) {
-  Scheduler scheduler{a, s, rings, lane};
+template <class Traits>
+__device__ __forceinline__ void schedule(const ExpertsKernelArgs<Traits>& a, Shared& s,
+                                         const Rings<Traits>& rings, int lane) {
+  Scheduler<Traits> scheduler{a, s, rings, lane};
   Work w{Work::Kind::kUp, 0, 0, 1};
   int next = 0;
-  WorkOrder order(0, a.plan.w13.units(), a.plan.w2.units(), ExpertsPlan::kChunk);
+  WorkOrder order(0, a.plan.w13.units(), a.plan.w2.units(), ExpertsRoles::kChunk);
   const auto grid = static_cast<int>(gridDim.x);
   int held = 0, all_down = 0;  // units of second matrices: this CTA's, and all CTAs'
 #pragma unroll 1
@@ -247,13 +252,13 @@ __device__ __forceinline__ void schedule(const ExpertsKernelArgs& a, Shared& s, 
       __syncwarp();
       cuda::arrive(kEntered, kHalfKnown);
       if (!s.word.is_ready()) wait_until_cleared(a.word, lane);
-      cuda::meet(ExpertsPlan::kThreads - cuda::kWarp, kTilesRead);
+      cuda::meet(ExpertsRoles::kThreads - cuda::kWarp, kTilesRead);
       order.set_tiles(s.num_tiles);
       all_down = s.num_tiles * a.plan.w2.units();
     }
     if (step >= -1) w = order[__shfl_sync(cuda::kWholeWarp, next, 0)];
     if (w.kind == Work::Kind::kNone) {
-      for (int i = 0; i < ExpertsPlan::kAuxWarps; ++i, scheduler.visit.advance())
+      for (int i = 0; i < ExpertsRoles::kAuxWarps; ++i, scheduler.visit.advance())
         scheduler.announce(-1);
     }
     scheduler.bring(w);
@@ -267,7 +272,7 @@ __device__ __forceinline__ void schedule(const ExpertsKernelArgs& a, Shared& s, 
     } else {
       // Few for each CTA: who waits for h takes no more than its share, with which others could begin.
       held += w.count;
-      if (all_down <= ExpertsPlan::kFewUnits * grid && (held + w.count - 1) * grid >= all_down)
+      if (all_down <= ExpertsRoles::kFewUnits * grid && (held + w.count - 1) * grid >= all_down)
         scheduler.wait_for_h();
     }
     next = scheduler.take();

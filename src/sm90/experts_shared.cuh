@@ -7,7 +7,7 @@
 // full[g][turn]     kLoader      warpgroup g   its next stage has landed; stage[g][turn], stage_end[g][turn] are which
 // empty[slot]       kMultiply    kLoader       the stage in this slot has been read, by four warps
 // record_full       kLoader      kMultiply     without a front: the routing record has landed
-// x_full            kLoader      kMultiply     without a front: the activations have landed
+// x_full            kLoader      kMultiply     the activations have landed: of BF16, and of MXFP8 without a front
 // visit[n]          kScheduler   kAux          visit_tile[n] is the next tile whose h is wanted; -1: no more
 // h_full[n]         kAux         kMultiply     that tile's h is in its slot (kScheduler, too, where a CTA has few units)
 // h_empty[slot]     kMultiply    kAux          and has been read: four warps for each of a chunk's units, which share kHReaders
@@ -40,8 +40,9 @@ struct FrontKernelArgs {
   int32_t *permuted, *record;
 };
 
+template <class Traits>
 struct ExpertsKernelArgs {
-  ExpertsPlan plan;
+  ExpertsPlan<Traits> plan;
   FrontKernelArgs front;
   float alpha, beta;
   const uint8_t* weights;
@@ -59,6 +60,9 @@ struct ExpertsKernelArgs {
   const Bf16* shared;                 // [T, H] or null
   float scale;
   Bf16* y;  // [T, H]; null: rows are all that is wanted
+  // BF16 only.
+  const Bf16* x;                                    // [T, H]
+  const float *gate_alpha, *up_alpha, *down_alpha;  // [E] or null
 };
 
 // What a warpgroup does with the stage that has landed: all that the scheduler's lanes can work out beside each other, since four warps
@@ -95,28 +99,28 @@ struct Shared {
   static constexpr int kAhead = 2;     // of them are not yet begun when the next ones are scheduled
   // Of a warpgroup: as many stages as can be in slots, scheduled, or about to be.
   static constexpr int kTurns = 16;
-  static_assert(kTurns >= ExpertsPlan::kSlots + kAhead + kTogether);
+  static_assert(kTurns >= ExpertsRoles::kMostSlots + kAhead + kTogether);
   // Visits n and n + kVisits are never under way together: there are more than stages. So a parity tells them apart.
-  static constexpr int kVisits = kTurns + 1 + ExpertsPlan::kAuxWarps;
+  static constexpr int kVisits = kTurns + 1 + ExpertsRoles::kAuxWarps;
   static constexpr int kHReaders = 12;  // a multiple of every number of units in a chunk
   // Barriers, one behind the other: those of one arrival, and of more.
-  uint64_t full[ExpertsPlan::kWarpgroups][kTurns];
+  uint64_t full[ExpertsRoles::kWarpgroups][kTurns];
   uint64_t visit[kVisits], h_full[kVisits];
   uint64_t scheduled, taken, record_full, x_full;
-  uint64_t empty[ExpertsPlan::kSlots];
-  uint64_t h_empty[ExpertsPlan::kMostHSlots];
-  static constexpr int kEmptyAt = ExpertsPlan::kWarpgroups * kTurns + 2 * kVisits + 4,
-                       kHEmptyAt = kEmptyAt + ExpertsPlan::kSlots,
-                       kBarriers = kHEmptyAt + ExpertsPlan::kMostHSlots;
+  uint64_t empty[ExpertsRoles::kMostSlots];
+  uint64_t h_empty[ExpertsRoles::kMostHSlots];
+  static constexpr int kEmptyAt = ExpertsRoles::kWarpgroups * kTurns + 2 * kVisits + 4,
+                       kHEmptyAt = kEmptyAt + ExpertsRoles::kMostSlots,
+                       kBarriers = kHEmptyAt + ExpertsRoles::kMostHSlots;
   uint8_t *half, *h;  // this launch's
   LaunchWord word;
   Bf16* rows;
-  Stage stage[ExpertsPlan::kWarpgroups][kTurns];
-  StageEnd stage_end[ExpertsPlan::kWarpgroups][kTurns];
+  Stage stage[ExpertsRoles::kWarpgroups][kTurns];
+  StageEnd stage_end[ExpertsRoles::kWarpgroups][kTurns];
   Copy copies[kTogether];
   int32_t num_copies;
   int32_t visit_tile[kVisits];
-  uint32_t parts_in[ExpertsPlan::kMostBuffers][4], blocks_in[ExpertsPlan::kMostBuffers];
+  uint32_t parts_in[ExpertsRoles::kMostBuffers][4], blocks_in[ExpertsRoles::kMostBuffers];
   Tile tiles[kMostTiles];
   float limits[kMostTiles];
   int32_t num_tiles;
@@ -129,26 +133,31 @@ struct Shared {
 static_assert(offsetof(Shared, empty) == sizeof(uint64_t) * Shared::kEmptyAt &&
               offsetof(Shared, h_empty) == sizeof(uint64_t) * Shared::kHEmptyAt);
 
+template <class Traits>
+struct SharedOf : Shared, Traits::SharedMore {};
+
 // Dynamic shared memory, taken apart.
+template <class Traits>
 struct Rings {
-  uint8_t* base;  // [kSlots][slot_bytes()]: stages; before them, the front's
+  using Plan = ExpertsPlan<Traits>;
+  uint8_t* base;  // [num_slots()][slot_bytes()]: stages; before them, the front's
   uint32_t x_at;  // records of all of H
   uint32_t h_at;  // [h_slots][h_tile_bytes() and slack]
   // [buffers][parts][4 warps][32 lanes]; behind h, where products read further than there is
   float4* parts;
   // The routing record, until its tiles have been read: before the first sums.
   __device__ __forceinline__ int32_t* record() const { return reinterpret_cast<int32_t*>(parts); }
-  __device__ Rings(uint8_t* at, const ExpertsPlan& p)
+  __device__ Rings(uint8_t* at, const Plan& p)
       : base(at),
         x_at(static_cast<uint32_t>(p.ring_bytes())),
-        h_at(x_at + static_cast<uint32_t>(ExpertsPlan::with_slack(p.x_bytes()))),
-        parts(reinterpret_cast<float4*>(base + h_at +
-                                        p.h_slots * ExpertsPlan::with_slack(p.h_tile_bytes()))) {}
-  __device__ __forceinline__ uint32_t slot_at(const ExpertsPlan& p, int n) const {
+        h_at(x_at + static_cast<uint32_t>(p.with_slack(p.x_bytes()))),
+        parts(reinterpret_cast<float4*>(base + h_at + p.h_slots * p.with_slack(p.h_tile_bytes()))) {
+  }
+  __device__ __forceinline__ uint32_t slot_at(const Plan& p, int n) const {
     return static_cast<uint32_t>(n * p.slot_bytes());
   }
-  __device__ __forceinline__ uint32_t h_slot_at(const ExpertsPlan& p, int n) const {
-    return h_at + static_cast<uint32_t>(n * ExpertsPlan::with_slack(p.h_tile_bytes()));
+  __device__ __forceinline__ uint32_t h_slot_at(const Plan& p, int n) const {
+    return h_at + static_cast<uint32_t>(n * p.with_slack(p.h_tile_bytes()));
   }
 };
 
@@ -165,12 +174,12 @@ struct Turn {
 };
 
 enum Barrier : int { kFront = 1, kTilesRead, kBegun, kHalfKnown, kPlaced };
-constexpr int kEntered = (1 + ExpertsPlan::kAuxWarps) * cuda::kWarp,  // of kHalfKnown
-    kPlacing = ExpertsPlan::kComputeThreads + ExpertsPlan::kAuxWarps * cuda::kWarp;  // of kPlaced
+constexpr int kEntered = (1 + ExpertsRoles::kAuxWarps) * cuda::kWarp,  // of kHalfKnown
+    kPlacing = ExpertsRoles::kComputeThreads + ExpertsRoles::kAuxWarps * cuda::kWarp;  // of kPlaced
 
 // All threads, before any may touch a barrier: each warp some, since a warp's lanes initialise one after the other.
 __device__ __forceinline__ void init_shared(Shared& s, int thread) {
-  constexpr int kWarps = ExpertsPlan::kThreads / cuda::kWarp;
+  constexpr int kWarps = ExpertsRoles::kThreads / cuda::kWarp;
   const int i =
       thread % cuda::kWarp * kWarps + thread / cuda::kWarp;  // neighbours in different warps
   if (i < Shared::kBarriers) {
@@ -179,7 +188,7 @@ __device__ __forceinline__ void init_shared(Shared& s, int thread) {
     if (i >= Shared::kHEmptyAt) arrivals = 4 * Shared::kHReaders;
     ptx::init_barrier((&s.full[0][0])[i], arrivals);
   }
-  if (thread < ExpertsPlan::kMostBuffers) {
+  if (thread < ExpertsRoles::kMostBuffers) {
     s.blocks_in[thread] = 0;
     for (uint32_t& parts : s.parts_in[thread]) parts = 0;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // read_back: a block a slot.
 //
-//   h records (activation_record.h) of tiles, by the routing record ──► h_values [T k, I], h_scales [T k, I/32], row = slot
+//   h records (activation_record.h) of tiles, by the routing record ──► h_values [T k, I], h_scales [T k, I/32], or h [T k, I], row = slot
 //   slot_row [T, k] ──► permuted [T, k]
 //
 // Shapes, errors: read_back.h. Source: semantics.md section 7. Tested by tests/cuda/sm90_layer_test.cu and `octet check`.
@@ -23,6 +23,7 @@ struct Args {
   const int32_t *record, *padded_row, *slot_row;
   int intermediate, most_tiles;
   uint8_t *h_values, *h_scales;
+  Bf16* h_bf16;
   int32_t* permuted;
   int32_t first_row;
 };
@@ -43,10 +44,13 @@ __global__ __launch_bounds__(kThreads) void read_back_kernel(const __grid_consta
   if (row != slot) return;  // nobody's, or an id's second slot
   const int padded = a.padded_row[slot], tile = padded / 8, of_tile = padded % 8;
   const routing::RecordView view(a.record, a.most_tiles);
-  const int rows = ActivationRecord::padded_rows(view.limit[tile] - tile * 8);
+  const int num_rows = view.limit[tile] - tile * 8, rows = ActivationRecord::padded_rows(num_rows);
   const uint8_t* const from =
       a.h + LaunchWord{*a.word}.last_half() * a.half_bytes + tile * a.tile_bytes;
   const int64_t first = int64_t{slot} * a.intermediate;
+  for (int k = thread; a.h_bf16 != nullptr && k < a.intermediate; k += kThreads)
+    a.h_bf16[first + k] =
+        *reinterpret_cast<const Bf16*>(from + Bf16Record::at(num_rows, of_tile, k));
   for (int k = thread; k < a.intermediate; k += kThreads) {
     if (a.h_values != nullptr)
       a.h_values[first + k] = from[ActivationRecord::code_at(rows, of_tile, k)];
@@ -60,7 +64,9 @@ __global__ __launch_bounds__(kThreads) void read_back_kernel(const __grid_consta
 }  // namespace
 
 Status launch_read_back(const ReadBackArgs& args, cudaStream_t stream) {
-  if (args.h_values == nullptr && args.h_scales == nullptr && args.permuted == nullptr) return {};
+  if (args.h_values == nullptr && args.h_scales == nullptr && args.h == nullptr &&
+      args.permuted == nullptr)
+    return {};
   const cuda::ExpertGemmArgs& g = args.experts->gemm;
   const ExpertsWorkspace at = experts_workspace(g);
   const int64_t tiles = routing::max_ctas(g.tokens, g.top_k, g.weights.experts);
@@ -76,6 +82,7 @@ Status launch_read_back(const ReadBackArgs& args, cudaStream_t stream) {
                .most_tiles = static_cast<int>(tiles),
                .h_values = args.h_values,
                .h_scales = args.h_scales,
+               .h_bf16 = args.h,
                .permuted = args.permuted,
                .first_row = args.first_row};
   return cuda::launch("read_back", read_back_kernel,

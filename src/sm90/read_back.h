@@ -14,6 +14,7 @@ struct ReadBackArgs {
   // h out of the workspace's records, rows of the slots that slot_row names. Null: not wanted.
   uint8_t* h_values = nullptr;  // [T k, I] e4m3
   uint8_t* h_scales = nullptr;  // [T k, I/32] ue8m0
+  Bf16* h = nullptr;            // [T k, I]; of BF16 activations, and then alone
   // slot_row + first_row, -1 as it is: of a chunk of a longer call. Null: not wanted.
   int32_t* permuted = nullptr;  // [T, k]
   int32_t first_row = 0;

@@ -3,6 +3,7 @@
 //
 //   logits                        ────────────────────────────────────────────────┐
 //   ids, or x_quant is wanted too ──► (topk,) mxfp8_quantize, route, make_ready ──┴─► experts ─► (read_back, finalize)
+//   bf16: ids                     ──► route ────────────────────────────────────────► experts
 #include "sm90/sm90_experts.h"
 
 #include <algorithm>
@@ -61,12 +62,15 @@ DeviceCall rows_of(const DeviceCall& c, const LayerSpec& s, int64_t first, int64
           .x_quant = offset(c.x_quant, first * s.hidden),
           .x_scale = offset(c.x_scale, first * s.hidden / kMxBlock),
           .h_values = offset(c.h_values, slot * s.intermediate),
-          .h_scales = offset(c.h_scales, slot * ceil_div(s.intermediate, kMxBlock))};
+          .h_scales = offset(c.h_scales, slot * ceil_div(s.intermediate, kMxBlock)),
+          .h = offset(c.h, slot * s.intermediate)};
 }
 
 class Sm90Experts final : public cuda::DeviceExperts {
  public:
-  layouts::StreamOrder order() const override { return layouts::StreamOrder::kE4m3; }
+  layouts::StreamOrder order(Activations activations) const override {
+    return experts_order(activations);
+  }
   std::string refusal(const LayerSpec& spec, int64_t down_start) const override;
   Status prepare(const cuda::StreamWeights& weights) const override;
   Status check(const LayerOnDevice&, const DeviceCall& call) const override;
@@ -90,7 +94,8 @@ class Sm90Experts final : public cuda::DeviceExperts {
 };
 
 std::string Sm90Experts::refusal(const LayerSpec& spec, int64_t down_start) const {
-  if (spec.precision == Precision::kExact)
+  const bool is_mxfp8 = spec.activations == Activations::kMxfp8;
+  if (is_mxfp8 && spec.precision == Precision::kExact)
     return "keeps 13 fraction bits in its sums of 32 products, want --precision fast";
   layouts::ExpertWeights e;
   e.gate = e.up = {.format = spec.weights, .rows = spec.intermediate, .cols = spec.hidden};
@@ -98,25 +103,28 @@ std::string Sm90Experts::refusal(const LayerSpec& spec, int64_t down_start) cons
             .rows = spec.hidden,
             .cols = spec.intermediate,
             .first_col = down_start};
-  const cuda::StreamWeights weights{
-      .sizes = layouts::stream_sizes(e), .order = order(), .experts = spec.local_experts};
+  const cuda::StreamWeights weights{.sizes = layouts::stream_sizes(e),
+                                    .order = order(spec.activations),
+                                    .experts = spec.local_experts};
   ExpertsArgs args{.gemm = gemm_args(spec, weights, kMostTokens, spec.router.top_k)};
   args.gemm.workspace_bytes = std::numeric_limits<int64_t>::max();  // a call's own
   return check_experts(args).why;
 }
 
 Status Sm90Experts::prepare(const cuda::StreamWeights& weights) const {
-  if (weights.is_infinite)
+  // By now the order alone says what the activations are.
+  const auto activations =
+      weights.order == order(Activations::kMxfp8) ? Activations::kMxfp8 : Activations::kBf16;
+  if (activations == Activations::kMxfp8 && weights.is_infinite)
     return unsupported(
         "the weights have scale codes 253 or 254, infinities; want at most 252, or 255");
-  return prepare_experts();
+  return prepare_experts(activations, weights.sizes.w13.format);
 }
 
 Status Sm90Experts::check(const LayerOnDevice&, const DeviceCall& call) const {
   if (call.top_k <= kMostTopK) return {};
   return unsupported("top_k " + std::to_string(call.top_k) + ", want at most " +
-                     std::to_string(kMostTopK) +
-                     ", or a layer loaded with kernel experts_mxfp8_mxfp4_sm80");
+                     std::to_string(kMostTopK) + ", or a layer loaded with the kernel of SM80");
 }
 
 Sm90Experts::Pieces Sm90Experts::pieces(const LayerOnDevice& layer, int64_t tokens, int64_t top_k,
@@ -165,12 +173,14 @@ Status Sm90Experts::enqueue_chunk(const LayerOnDevice& layer, const DeviceCall& 
   } else {
     OCTET_RETURN_IF_ERROR(check_experts(args));
     OCTET_RETURN_IF_ERROR(cuda::enqueue_routing(layer, call, p.routing, stream));
-    OCTET_RETURN_IF_ERROR(launch_make_ready(args, stream));
+    if (g.activations == Activations::kMxfp8)
+      OCTET_RETURN_IF_ERROR(launch_make_ready(args, stream));
   }
   OCTET_RETURN_IF_ERROR(launch_experts(args, experts_ctas(), stream));
   OCTET_RETURN_IF_ERROR(launch_read_back({.experts = &args,
                                           .h_values = call.h_values,
                                           .h_scales = call.h_scales,
+                                          .h = call.h,
                                           .permuted = call.permuted,
                                           .first_row = static_cast<int32_t>(first * call.top_k)},
                                          stream));

@@ -19,7 +19,7 @@ namespace octet::sm90 {
 
 constexpr int kRecordBytes = static_cast<int>(layouts::stream_record_bytes(WeightFormat::kMxfp4));
 constexpr int kScalesAt = static_cast<int>(layouts::kStreamCodeBytes);
-// A decoded weight is its value times 2^-6, which sums carry until finished().
+// A decoded weight is its value times 2^-6, which sums carry until they are finished.
 constexpr float kWeightUnit = 64.0F;
 
 // A code word in the layout's order kE4m3: its elements 0..3 and 4..7.
@@ -121,15 +121,6 @@ __device__ __forceinline__ void add_stage(float (&acc)[4], const uint8_t* weight
     add_pair<kAnyScale>(acc, r, *reinterpret_cast<const float2*>(xs),
                         *reinterpret_cast<const float2*>(xs + scale_row));
   }
-}
-
-__device__ __forceinline__ float bf16_at(const Bf16* p) {
-  return __uint_as_float(static_cast<uint32_t>(__ldg(reinterpret_cast<const uint16_t*>(p))) << 16);
-}
-
-// The fixed tree of work.h.
-__device__ __forceinline__ float finished(float p0, float p1, float p2, float p3) {
-  return __fmul_rn(__fadd_rn(__fadd_rn(p0, p1), __fadd_rn(p2, p3)), kWeightUnit);
 }
 
 }  // namespace octet::sm90

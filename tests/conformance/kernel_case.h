@@ -115,7 +115,7 @@ class CaseLayer {
          .shared = nullptr,
          .expert = [&](int64_t e) { return made_.experts[static_cast<size_t>(e)]; },
          .made = nullptr,
-         .sums = dispatch::sums_of(layer_->selection().kernel->isa)});
+         .sums = dispatch::sums_of(*layer_->selection().kernel)});
   }
 
   reference::Worst compare(const Rows& r, const std::vector<Bf16>& y) const {

@@ -397,7 +397,7 @@ TEST(Sm90Layer, PackedAndBoundLayersGiveTheBytesOfTheCheckpoints) {
          .topk_ids = ids.data(),
          .topk_weights = weights.data(),
          .expert = [&](int64_t e) { return tensors.experts[static_cast<size_t>(e)]; },
-         .sums = dispatch::sums_of(bound->selection().kernel->isa)});
+         .sums = dispatch::sums_of(*bound->selection().kernel)});
     EXPECT_EQ(reference::compare(spans, want.data(), kTokens, kHidden).num_outside, 0);
     EXPECT_EQ(y_of(*bound), want);
     EXPECT_EQ(y_of(*on_device), want);

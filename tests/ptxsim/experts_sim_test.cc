@@ -52,14 +52,17 @@ void read_h(const cuda::PairLayer& layer, const cuda::PairInput& in,
 
 // What the ordering checker finds in this kernel, and no value comes of: scheduler and loader (warps 16 and 17) warm up with each other's
 // copies (experts_schedule.cuh, experts_load.cuh), the scheduler also with tiles that are being written (tiles.cuh);
-// and lanes of columns behind the rows read scales that belong to nobody (stage.cuh).
+// lanes of columns behind the rows read scales that belong to nobody (stage.cuh); and the loader's copies read x, which the launch before
+// wrote, behind griddepcontrol.wait and no fence.proxy.async: 9.7.13.13 makes it visible, and says nothing of proxies.
 void expect_known_races(const ptxsim::machine::Machine& machine) {
   for (const auto& [what, count] : machine.reports()) {
-    const bool is_known = what.find("by warp 16 ") != std::string::npos ||
-                          what.find("by warp 16,") != std::string::npos ||
-                          what.find("by warp 17,") != std::string::npos ||
-                          what.find("('st.shared.v2.u32 ") != std::string::npos ||
-                          what.find("'ld.shared.v2.f32 ") != std::string::npos;
+    const bool is_known =
+        what.find("by warp 16 ") != std::string::npos ||
+        what.find("by warp 16,") != std::string::npos ||
+        what.find("by warp 17,") != std::string::npos ||
+        what.find("('st.shared.v2.u32 ") != std::string::npos ||
+        what.find("'ld.shared.v2.f32 ") != std::string::npos ||
+        what.find("'workspace': written by the generic proxy") != std::string::npos;
     EXPECT_TRUE(is_known) << what << ", " << count << " times";
   }
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ptxsim/tile/tensor_map.h"
+#include "sim_map_changes.h"
 
 namespace octet::sim {
 
@@ -27,6 +28,7 @@ CUresult encode_tiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t ran
   args.swizzle = swizzle;
   args.l2_promotion = l2_promotion;
   args.fill = fill;
+  change_map(args);
   const auto bytes = ptxsim::tile::encode(args);
   if (!bytes.ok()) {
     std::fprintf(stderr, "%s\n", bytes.status().why.c_str());

@@ -215,7 +215,7 @@ Status DeviceBench::compare(Calls& c, const Progress& progress, BenchRow& row) {
   OCTET_RETURN_IF_ERROR(cuda::copy_bytes(y.data(), c.y, static_cast<int64_t>(y.num_bytes())));
   CallInput in = c.host.input(ids, std::min(rows, kMostCompared));
   in.weights = weights.as<float>();
-  compare_output(*tensors_, layer().selection().kernel->isa, in, y.as<Bf16>(), progress, row);
+  compare_output(*tensors_, *layer().selection().kernel, in, y.as<Bf16>(), progress, row);
   return {};
 }
 

@@ -39,13 +39,14 @@ constexpr double kMostWaitedSeconds = 2;  // for the machine to become quiet
 
 int64_t ceiling_buffer_bytes() { return kCachesApart * last_cache_bytes(); }
 
-std::vector<double> compare_output(const checkpoint::LayerTensors& tensors, dispatch::Isa isa,
-                                   const CallInput& call, const Bf16* y, const Progress& progress,
-                                   BenchRow& row) {
-  const Comparison compared = compare_with_reference(
-      tensors,
-      {call.tokens, call.top_k, call.x, call.ids, call.weights, y, nullptr, dispatch::sums_of(isa)},
-      progress);
+std::vector<double> compare_output(const checkpoint::LayerTensors& tensors,
+                                   const dispatch::Kernel& kernel, const CallInput& call,
+                                   const Bf16* y, const Progress& progress, BenchRow& row) {
+  const Comparison compared =
+      compare_with_reference(tensors,
+                             {call.tokens, call.top_k, call.x, call.ids, call.weights, y, nullptr,
+                              dispatch::sums_of(kernel)},
+                             progress);
   row.max_error_over_bound = compared.worst.share;
   std::vector<double> want = exact_layer(tensors, call, progress);
   row.nmse = nmse(want, [&](size_t e) { return formats::bf16_to_f32(y[e]); });
@@ -197,9 +198,10 @@ Status Bench::compare_peers(Call& call, const std::vector<double>& want, BenchRo
 Status Bench::compare(Call& call, BenchRow& row, const Progress& progress) {
   OCTET_RETURN_IF_ERROR(call.layer.run(call.ids, executor_));
   const CallInput in = call.layer.input(call.ids, std::min(row.rows, kMostCompared));
-  const dispatch::Isa isa = layer_.selection().kernel->isa;
-  const std::vector<double> want = compare_output(tensors_, isa, in, call.layer.y(), progress, row);
-  if (isa != dispatch::Isa::kReference) {  // which has y only
+  const dispatch::Kernel& kernel = *layer_.selection().kernel;
+  const std::vector<double> want =
+      compare_output(tensors_, kernel, in, call.layer.y(), progress, row);
+  if (kernel.isa != dispatch::Isa::kReference) {  // which has y only
     OCTET_ASSIGN_OR_RETURN(const std::vector<double> unrounded,
                            call.layer.unrounded(call.ids, in.tokens, executor_));
     row.nmse_before_rounding = nmse(want, [&](size_t e) { return unrounded[e]; });

@@ -105,8 +105,8 @@ constexpr int64_t kMostCompared = 8;  // rows that the reference computes
 int64_t ceiling_buffer_bytes();
 
 // y [T, H] of a call against the reference and the layer in float64: max_error_over_bound and nmse of the row. Returns the latter's y.
-std::vector<double> compare_output(const checkpoint::LayerTensors& tensors, dispatch::Isa isa,
-                                   const CallInput& call, const Bf16* y, const Progress& progress,
-                                   BenchRow& row);
+std::vector<double> compare_output(const checkpoint::LayerTensors& tensors,
+                                   const dispatch::Kernel& kernel, const CallInput& call,
+                                   const Bf16* y, const Progress& progress, BenchRow& row);
 
 }  // namespace octet::tools

@@ -215,11 +215,11 @@ Status check(const CheckFlags& flags) {
                 out.topk_ids.as<int32_t>(),
                 out.topk_weights.as<float>(),
                 out.y.as<Bf16>()};
-  const dispatch::Isa isa = session.layer().selection().kernel->isa;
-  call.sums = dispatch::sums_of(isa);
+  const dispatch::Kernel& kernel = *session.layer().selection().kernel;
+  call.sums = dispatch::sums_of(kernel);
   LayerOutput traced;
   reference::MadeHidden made;
-  if (isa != dispatch::Isa::kReference) {  // which has y only
+  if (kernel.isa != dispatch::Isa::kReference) {  // which has y only
     OCTET_ASSIGN_OR_RETURN(made, make_hidden(session, input, out, traced));
     call.made = &made;
   }
