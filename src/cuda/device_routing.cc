@@ -17,10 +17,12 @@ RoutingPieces routing_pieces(const LayerOnDevice& layer, int64_t tokens, int64_t
   const int64_t slots = tokens * top_k;
   const int64_t ctas = routing::max_ctas(tokens, top_k, layer.spec.local_experts);
   RoutingPieces p{};
+  // First: every call writes all of it, over the word of whatever kernel had the workspace before (sm90/launch_word.cuh), for which two counts
+  // of rows are nothing to go on from.
+  p.record = carver.take<int32_t>(routing::record_words(ctas));
   p.topk_ids = carver.take<int32_t>(slots);
   p.topk_weights = carver.take<float>(slots);
   p.padded = carver.take<int32_t>(slots);
-  p.record = carver.take<int32_t>(routing::record_words(ctas));
   if (is_mxfp8(layer)) {
     p.x_quant = carver.take<uint8_t>(tokens * layer.spec.hidden);
     p.x_scale = carver.take<uint8_t>(tokens * layer.spec.hidden / kMxBlock);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kAux of the experts' kernel: quantises x and clears what the next launch wants clear (experts_front.cuh), then brings h of the tiles that come
+// kAux of the experts' kernel: quantises x (MXFP8) and clears what the next launch wants clear (experts_front.cuh), then brings h of the tiles that come
 // next.
 #pragma once
 

@@ -100,6 +100,8 @@ Status check_front(const ExpertsArgs& all) {
     return want("k", topk.router.top_k, "that of the experts, " + std::to_string(g.top_k));
   if (topk.tokens != g.tokens)
     return want("T", topk.tokens, "that of the experts, " + std::to_string(g.tokens));
+  if (g.activations == Activations::kBf16 && all.front.x != g.x)
+    return unsupported("x of the front, want that of the experts");
   if (reinterpret_cast<uintptr_t>(all.front.x) % 16 != 0)
     return unsupported("x: address not a multiple of 16");
   return {};
@@ -111,10 +113,6 @@ Status check_experts(const ExpertsArgs& all) {
   const cuda::ExpertGemmArgs& args = all.gemm;
   const cuda::StreamWeights& w = args.weights;
   const bool is_mxfp8 = args.activations == Activations::kMxfp8;
-  constexpr int64_t kMostXElems = Bf16Fp4<WeightFormat::kMxfp4>::kMostXElems;
-  if (const int64_t elems = args.tokens * w.sizes.w13.pairs * Bf16Record::kWidth;
-      !is_mxfp8 && elems > kMostXElems)
-    return want("elements of x", elems, "at most " + std::to_string(kMostXElems));
   if (is_mxfp8 && w.sizes.w13.format != WeightFormat::kMxfp4)
     return unsupported("weights nvfp4 with activations mxfp8, want mxfp4");
   if (w.order != experts_order(args.activations))
@@ -126,6 +124,13 @@ Status check_experts(const ExpertsArgs& all) {
   if (args.intermediate % kMxBlock != 0)
     return want("intermediate", args.intermediate, "a multiple of 32");
   if (w.experts > routing::kRouteMaxExperts) return want("experts", w.experts, "at most 512");
+  constexpr int64_t kMostXElems = Bf16Fp4<WeightFormat::kMxfp4>::kMostXElems;
+  if (const int64_t elems = args.tokens * w.sizes.w13.pairs * Bf16Record::kWidth;
+      !is_mxfp8 && elems > kMostXElems)
+    return want("elements of x at T " + std::to_string(args.tokens), elems,
+                "at most " + std::to_string(kMostXElems));
+  if (!is_mxfp8 && reinterpret_cast<uintptr_t>(args.x) % 16 != 0)
+    return unsupported("x: address not a multiple of 16");
   if (all.y != nullptr && all.front.x == nullptr && all.topk_weights == nullptr)
     return unsupported("no topk_weights, want those of y");
   if (w.sizes.down_start != 0)
@@ -178,6 +183,8 @@ int experts_ctas() {
 
 Status launch_make_ready(const ExpertsArgs& args, cudaStream_t stream) {
   const cuda::ExpertGemmArgs& g = args.gemm;
+  if (g.activations != Activations::kMxfp8)
+    return unsupported("activations bf16, want mxfp8: others have nothing to make ready");
   auto* const workspace = static_cast<uint8_t*>(g.workspace);
   const ExpertsWorkspace at = experts_workspace(g);
   uint8_t* const half = workspace + ExpertsWorkspace::kHalvesAt;

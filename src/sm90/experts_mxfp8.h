@@ -49,7 +49,8 @@ ExpertsWorkspace experts_workspace(const cuda::ExpertGemmArgs& args);
 // The order of codes that the kernels for these activations read.
 layouts::StreamOrder experts_order(Activations activations);
 // Why these kernels can't run `args`; ok if they can. T 1 ... 8; k at most 8; H and I multiples of 32; at most 512 experts; weights in
-// that order, MXFP4 or, with BF16 activations, NVFP4; h's columns begin with a scale block of the second matrices. The device is the caller's to check: SM 9.0.
+// that order, MXFP4 or, with BF16 activations, NVFP4; h's columns begin with a scale block of the second matrices; with BF16 activations T times H, in
+// whole records of 64, at most 57,344; x, h and the least ring in a CTA's shared memory. The device is the caller's to check: SM 9.0.
 Status check_experts(const ExpertsArgs& args);
 
 // CTAs that fill the current device. Results do not depend on how many there are.
