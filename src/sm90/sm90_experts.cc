@@ -121,10 +121,12 @@ Status Sm90Experts::prepare(const cuda::StreamWeights& weights) const {
   return prepare_experts(activations, weights.sizes.w13.format);
 }
 
-Status Sm90Experts::check(const LayerOnDevice&, const DeviceCall& call) const {
+Status Sm90Experts::check(const LayerOnDevice& layer, const DeviceCall& call) const {
   if (call.top_k <= kMostTopK) return {};
   return unsupported("top_k " + std::to_string(call.top_k) + ", want at most " +
-                     std::to_string(kMostTopK) + ", or a layer loaded with the kernel of SM80");
+                     std::to_string(kMostTopK) + ", or a layer loaded with kernel experts_" +
+                     std::string(name_of(layer.spec.activations)) + "_" +
+                     std::string(name_of(layer.spec.weights)) + "_sm80");
 }
 
 Sm90Experts::Pieces Sm90Experts::pieces(const LayerOnDevice& layer, int64_t tokens, int64_t top_k,

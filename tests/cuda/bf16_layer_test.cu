@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Needs an SM 9.0 device. A layer with BF16 activations on Hopper's kernels as a caller has it: from logits, from ids, with h and rows, in
+// chunks of 8: the same bytes, y and h inside the reference's intervals.
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+#include <vector>
+
+#include "cpu/test_layer.h"
+#include "dispatch/layer.h"
+#include "on_device.h"
+#include "reference/layer.h"
+
+namespace octet::sm90 {
+namespace {
+
+using cuda::OnDevice;
+
+constexpr int64_t kTopK = 3, kHidden = 320, kIntermediate = 96;
+
+struct Output {
+  std::vector<Bf16> y, rows, h;
+  std::vector<int32_t> ids, permuted;
+  std::vector<float> weights;
+};
+struct Wanted {
+  bool from_ids = false, rows = false;
+};
+
+class Layer {
+ public:
+  explicit Layer(WeightFormat weights)
+      : made_({.weights = weights,
+               .hidden = kHidden,
+               .intermediate = kIntermediate,
+               .experts = 5,
+               .first_expert = 2,
+               .biases = true,
+               .swiglu = {.limit = 10.0F},
+               .seed = 3}) {
+    std::normal_distribution<float> normal(0.0F, 0.5F);
+    tensors_.spec = made_.spec();
+    tensors_.spec.router.top_k = kTopK;
+    tensors_.experts = made_.experts;
+    for (int64_t e = 0; e < tensors_.spec.experts; ++e) bias_.push_back(normal(rng_));
+    tensors_.gate.bias = TensorView{
+        Dtype::kF32, {tensors_.spec.experts}, reinterpret_cast<const std::byte*>(bias_.data())};
+    InlineExecutor one;
+    auto loaded = dispatch::Layer::load(tensors_, {.backend = Backend::kCuda}, one);
+    if (!loaded.ok()) throw std::runtime_error(loaded.status().why);
+    layer_ = std::move(loaded).value();
+  }
+  const dispatch::Layer& layer() const { return layer_; }
+
+  std::vector<Bf16> random_x(int64_t tokens) { return made_.random_x(tokens); }
+  std::vector<float> random_logits(int64_t tokens) {
+    std::normal_distribution<float> normal(0.0F, 2.0F);
+    std::vector<float> logits;
+    for (int64_t i = 0; i < tokens * tensors_.spec.experts; ++i) logits.push_back(normal(rng_));
+    return logits;
+  }
+
+  // Everything that is written was 0xFF before, the workspace too. `given`: whose ids and weights.
+  Output run(const std::vector<Bf16>& x, const std::vector<float>& logits, const Wanted& wanted,
+             const Output* given = nullptr) const {
+    const int64_t tokens = std::ssize(x) / kHidden, slots = tokens * kTopK;
+    const auto poison = [](auto& v, int64_t count) {
+      v.resize(static_cast<size_t>(count));
+      std::memset(static_cast<void*>(v.data()), 0xFF, v.size() * sizeof(v[0]));
+    };
+    Output o;
+    poison(o.y, tokens * kHidden);
+    poison(o.rows, slots * kHidden);
+    poison(o.h, slots * kIntermediate);
+    poison(o.ids, slots);
+    poison(o.permuted, slots);
+    poison(o.weights, slots);
+    const OnDevice<Bf16> d_x(x), y(o.y), rows(o.rows), h(o.h);
+    const OnDevice<float> d_logits(logits), weights(given != nullptr ? given->weights : o.weights);
+    const OnDevice<int32_t> ids(given != nullptr ? given->ids : o.ids), permuted(o.permuted);
+    dispatch::LayerCall call{.tokens = tokens, .x = d_x.get()};
+    if (wanted.from_ids) {
+      call.given_ids = {ids.get(), false};
+      call.given_weights = weights.get();
+    } else {
+      call.logits = d_logits.get();
+      call.topk_ids = ids.get();
+      call.topk_weights = weights.get();
+    }
+    call.y = y.get();
+    if (wanted.rows) {
+      call.rows = rows.get();
+      call.permuted = permuted.get();
+      call.trace = {nullptr, nullptr, nullptr, nullptr, h.get()};
+    }
+    const auto bytes = layer_.device_workspace_bytes(tokens, kTopK);
+    EXPECT_TRUE(bytes.ok()) << bytes.status().why;
+    const OnDevice<uint8_t> workspace(std::vector<uint8_t>(static_cast<size_t>(*bytes), 0xFF));
+    const Status status = layer_.enqueue(call, workspace.get(), *bytes, nullptr);
+    EXPECT_TRUE(status.ok()) << status.why;
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << cudaGetErrorString(cudaGetLastError());
+    return {y.back(), rows.back(), h.back(), ids.back(), permuted.back(), weights.back()};
+  }
+
+  void expect_right(const std::vector<Bf16>& x, const Output& o) const {
+    reference::MadeHidden made{.permuted = o.permuted.data(), .rounded = o.h.data()};
+    reference::HiddenVerdict h;
+    const int64_t tokens = std::ssize(x) / kHidden;
+    const auto want = reference::layer(
+        {.spec = tensors_.spec,
+         .tokens = tokens,
+         .top_k = kTopK,
+         .x = x.data(),
+         .topk_ids = o.ids.data(),
+         .topk_weights = o.weights.data(),
+         .shared = nullptr,
+         .expert = [&](int64_t e) { return made_.experts[static_cast<size_t>(e)]; },
+         .made = &made,
+         .sums = dispatch::sums_of(*layer_.selection().kernel)},
+        {}, &h);
+    EXPECT_GT(h.num_elems, 0);
+    EXPECT_EQ(h.num_outside, 0) << "of " << h.num_elems;
+    EXPECT_EQ(reference::compare(want, o.y.data(), tokens, kHidden).num_outside, 0);
+  }
+
+ private:
+  std::mt19937 rng_{7};
+  cpu::TestLayer made_;
+  std::vector<float> bias_;
+  checkpoint::LayerTensors tensors_;
+  dispatch::Layer layer_;
+};
+
+TEST(Bf16Layer, EveryWayToACallGivesTheReferencesBytes) {
+  for (const WeightFormat weights : {WeightFormat::kMxfp4, WeightFormat::kNvfp4}) {
+    Layer layer(weights);
+    EXPECT_EQ(layer.layer().selection().kernel->name, weights == WeightFormat::kMxfp4
+                                                          ? "experts_bf16_mxfp4_sm90"
+                                                          : "experts_bf16_nvfp4_sm90");
+    for (const int64_t tokens : {3, 11}) {
+      const auto x = layer.random_x(tokens);
+      const auto logits = layer.random_logits(tokens);
+      const Output plain = layer.run(x, logits, {});
+      const Output traced = layer.run(x, logits, {.rows = true});
+      const Output of_ids = layer.run(x, logits, {.from_ids = true, .rows = true}, &plain);
+      EXPECT_EQ(traced.y, plain.y);
+      EXPECT_EQ(traced.ids, plain.ids);
+      EXPECT_EQ(of_ids.y, plain.y);
+      EXPECT_EQ(of_ids.rows, traced.rows);
+      EXPECT_EQ(of_ids.h, traced.h);
+      EXPECT_EQ(of_ids.permuted, traced.permuted);
+      layer.expect_right(x, traced);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace octet::sm90
