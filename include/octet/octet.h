@@ -360,7 +360,7 @@ OCTET_API octet_status octet_layer_device_workspace_bytes(const octet_layer* lay
  * serves one stream. Its content before the first call is of no matter; between calls, of this and other layers and of any T, nobody else writes
  * to it, unless its first 256 bytes are made zeros afterwards. Give topk_ids with topk_weights, or logits where the router is dsv4; the gate's logits and logits_out are not
  * made here. Allocates nothing, waits for nothing, and may be captured into a graph. A row's bytes do not depend on the other rows; those of T > 8
- * are the bytes of its chunks of 8. Kernels of SM90 take at most 8 ids a row.
+ * are the bytes of its chunks of 8, but for experts_bf16_*_sm90 with T > 48, which goes to the kernel of SM80. Kernels of SM90 take at most 8 ids a row.
  * Errors, before anything is enqueued: OCTET_UNSUPPORTED (not on a device, logits for a router other than dsv4, more than 2^24 ids, more ids a row than the kernel takes),
  * OCTET_INVALID_ARGUMENT (also another device that is current); OCTET_DEVICE_ERROR (also one that an earlier kernel of the process left). */
 OCTET_API octet_status octet_layer_enqueue(const octet_layer* layer, const octet_call* call,

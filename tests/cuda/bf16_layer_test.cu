@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Needs an SM 9.0 device. A layer with BF16 activations on Hopper's kernels as a caller has it: from logits, from ids, with h and rows, in
 // chunks of 8: the same bytes, y and h inside the reference's intervals.
+#include <algorithm>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "cpu/test_layer.h"
@@ -16,7 +18,9 @@ namespace {
 
 using cuda::OnDevice;
 
-constexpr int64_t kTopK = 3, kHidden = 320, kIntermediate = 96;
+struct Shape {
+  int64_t hidden = 320, intermediate = 96, local_experts = 5, first_expert = 2, top_k = 3;
+};
 
 struct Output {
   std::vector<Bf16> y, rows, h;
@@ -29,24 +33,26 @@ struct Wanted {
 
 class Layer {
  public:
-  explicit Layer(WeightFormat weights)
-      : made_({.weights = weights,
-               .hidden = kHidden,
-               .intermediate = kIntermediate,
-               .experts = 5,
-               .first_expert = 2,
+  explicit Layer(WeightFormat weights, const Shape& shape = {}, const std::string& kernel = {})
+      : shape_(shape),
+        made_({.weights = weights,
+               .hidden = shape.hidden,
+               .intermediate = shape.intermediate,
+               .experts = shape.local_experts,
+               .first_expert = shape.first_expert,
                .biases = true,
                .swiglu = {.limit = 10.0F},
                .seed = 3}) {
     std::normal_distribution<float> normal(0.0F, 0.5F);
     tensors_.spec = made_.spec();
-    tensors_.spec.router.top_k = kTopK;
+    tensors_.spec.router.top_k = shape.top_k;
     tensors_.experts = made_.experts;
     for (int64_t e = 0; e < tensors_.spec.experts; ++e) bias_.push_back(normal(rng_));
     tensors_.gate.bias = TensorView{
         Dtype::kF32, {tensors_.spec.experts}, reinterpret_cast<const std::byte*>(bias_.data())};
     InlineExecutor one;
-    auto loaded = dispatch::Layer::load(tensors_, {.backend = Backend::kCuda}, one);
+    auto loaded =
+        dispatch::Layer::load(tensors_, {.backend = Backend::kCuda, .kernel = kernel}, one);
     if (!loaded.ok()) throw std::runtime_error(loaded.status().why);
     layer_ = std::move(loaded).value();
   }
@@ -60,18 +66,31 @@ class Layer {
     return logits;
   }
 
-  // Everything that is written was 0xFF before, the workspace too. `given`: whose ids and weights.
+  int64_t workspace_bytes(int64_t tokens) const {
+    const auto bytes = layer_.device_workspace_bytes(tokens, shape_.top_k);
+    EXPECT_TRUE(bytes.ok()) << bytes.status().why;
+    return *bytes;
+  }
+  // In a workspace of its own of 0xFF.
   Output run(const std::vector<Bf16>& x, const std::vector<float>& logits, const Wanted& wanted,
              const Output* given = nullptr) const {
-    const int64_t tokens = std::ssize(x) / kHidden, slots = tokens * kTopK;
+    const int64_t bytes = workspace_bytes(std::ssize(x) / shape_.hidden);
+    return run_in(OnDevice<uint8_t>(std::vector<uint8_t>(static_cast<size_t>(bytes), 0xFF)), bytes,
+                  x, logits, wanted, given);
+  }
+  // Every output was 0xFF before. `given`: whose ids and weights.
+  Output run_in(const OnDevice<uint8_t>& workspace, int64_t workspace_bytes,
+                const std::vector<Bf16>& x, const std::vector<float>& logits, const Wanted& wanted,
+                const Output* given = nullptr) const {
+    const int64_t tokens = std::ssize(x) / shape_.hidden, slots = tokens * shape_.top_k;
     const auto poison = [](auto& v, int64_t count) {
       v.resize(static_cast<size_t>(count));
       std::memset(static_cast<void*>(v.data()), 0xFF, v.size() * sizeof(v[0]));
     };
     Output o;
-    poison(o.y, tokens * kHidden);
-    poison(o.rows, slots * kHidden);
-    poison(o.h, slots * kIntermediate);
+    poison(o.y, tokens * shape_.hidden);
+    poison(o.rows, slots * shape_.hidden);
+    poison(o.h, slots * shape_.intermediate);
     poison(o.ids, slots);
     poison(o.permuted, slots);
     poison(o.weights, slots);
@@ -93,10 +112,7 @@ class Layer {
       call.permuted = permuted.get();
       call.trace = {nullptr, nullptr, nullptr, nullptr, h.get()};
     }
-    const auto bytes = layer_.device_workspace_bytes(tokens, kTopK);
-    EXPECT_TRUE(bytes.ok()) << bytes.status().why;
-    const OnDevice<uint8_t> workspace(std::vector<uint8_t>(static_cast<size_t>(*bytes), 0xFF));
-    const Status status = layer_.enqueue(call, workspace.get(), *bytes, nullptr);
+    const Status status = layer_.enqueue(call, workspace.get(), workspace_bytes, nullptr);
     EXPECT_TRUE(status.ok()) << status.why;
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess) << cudaGetErrorString(cudaGetLastError());
     return {y.back(), rows.back(), h.back(), ids.back(), permuted.back(), weights.back()};
@@ -105,11 +121,11 @@ class Layer {
   void expect_right(const std::vector<Bf16>& x, const Output& o) const {
     reference::MadeHidden made{.permuted = o.permuted.data(), .rounded = o.h.data()};
     reference::HiddenVerdict h;
-    const int64_t tokens = std::ssize(x) / kHidden;
+    const int64_t tokens = std::ssize(x) / shape_.hidden;
     const auto want = reference::layer(
         {.spec = tensors_.spec,
          .tokens = tokens,
-         .top_k = kTopK,
+         .top_k = shape_.top_k,
          .x = x.data(),
          .topk_ids = o.ids.data(),
          .topk_weights = o.weights.data(),
@@ -120,10 +136,11 @@ class Layer {
         {}, &h);
     EXPECT_GT(h.num_elems, 0);
     EXPECT_EQ(h.num_outside, 0) << "of " << h.num_elems;
-    EXPECT_EQ(reference::compare(want, o.y.data(), tokens, kHidden).num_outside, 0);
+    EXPECT_EQ(reference::compare(want, o.y.data(), tokens, shape_.hidden).num_outside, 0);
   }
 
  private:
+  Shape shape_;
   std::mt19937 rng_{7};
   cpu::TestLayer made_;
   std::vector<float> bias_;
@@ -137,7 +154,7 @@ TEST(Bf16Layer, EveryWayToACallGivesTheReferencesBytes) {
     EXPECT_EQ(layer.layer().selection().kernel->name, weights == WeightFormat::kMxfp4
                                                           ? "experts_bf16_mxfp4_sm90"
                                                           : "experts_bf16_nvfp4_sm90");
-    for (const int64_t tokens : {3, 11}) {
+    for (const int64_t tokens : {3, 11, 50}) {  // one chunk, two, more rows than go in chunks
       const auto x = layer.random_x(tokens);
       const auto logits = layer.random_logits(tokens);
       const Output plain = layer.run(x, logits, {});
@@ -151,6 +168,27 @@ TEST(Bf16Layer, EveryWayToACallGivesTheReferencesBytes) {
       EXPECT_EQ(of_ids.permuted, traced.permuted);
       layer.expect_right(x, traced);
     }
+  }
+}
+
+// A layer of SM80's kernel whose rows have no expert here writes a few words of the workspace only.
+TEST(Bf16Layer, SharesAWorkspaceWithAnotherKernelsLayer) {
+  const Shape shape{
+      .hidden = 5120, .intermediate = 576, .local_experts = 8, .first_expert = 0, .top_k = 6};
+  Layer own(WeightFormat::kMxfp4, shape),
+      other(WeightFormat::kMxfp4, shape, "experts_bf16_mxfp4_sm80");
+  const auto x = own.random_x(1);
+  const auto logits = own.random_logits(1);
+  const Output wanted = own.run(x, logits, {});
+  Output foreign = wanted;
+  for (int32_t& id : foreign.ids) id = -1;
+  const int64_t bytes = std::max(own.workspace_bytes(1), other.workspace_bytes(1));
+  const OnDevice<uint8_t> workspace(std::vector<uint8_t>(static_cast<size_t>(bytes), 0xFF));
+  for (int turn = 0; turn < 4; ++turn) {  // either half, and again
+    EXPECT_EQ(own.run_in(workspace, bytes, x, logits, {.from_ids = true}, &wanted).y, wanted.y)
+        << "turn " << turn;
+    const Output nothing = other.run_in(workspace, bytes, x, logits, {.from_ids = true}, &foreign);
+    EXPECT_EQ(nothing.y, std::vector<Bf16>(nothing.y.size(), Bf16{0}));
   }
 }
 
