@@ -171,21 +171,18 @@ TEST(Bf16Layer, EveryWayToACallGivesTheReferencesBytes) {
   }
 }
 
-// A layer of SM80's kernel whose rows have no expert here writes a few words of the workspace only.
+// In turn with a layer of SM80's kernel, whose rows have no expert here, so that it writes a few words of the workspace only.
 TEST(Bf16Layer, SharesAWorkspaceWithAnotherKernelsLayer) {
-  const Shape shape{
-      .hidden = 5120, .intermediate = 576, .local_experts = 8, .first_expert = 0, .top_k = 6};
-  Layer own(WeightFormat::kMxfp4, shape),
-      other(WeightFormat::kMxfp4, shape, "experts_bf16_mxfp4_sm80");
+  Layer own(WeightFormat::kMxfp4), other(WeightFormat::kMxfp4, {}, "experts_bf16_mxfp4_sm80");
   const auto x = own.random_x(1);
   const auto logits = own.random_logits(1);
-  const Output wanted = own.run(x, logits, {});
-  Output foreign = wanted;
+  const Output given = own.run(x, logits, {});
+  Output foreign = given;
   for (int32_t& id : foreign.ids) id = -1;
   const int64_t bytes = std::max(own.workspace_bytes(1), other.workspace_bytes(1));
   const OnDevice<uint8_t> workspace(std::vector<uint8_t>(static_cast<size_t>(bytes), 0xFF));
   for (int turn = 0; turn < 4; ++turn) {  // either half, and again
-    EXPECT_EQ(own.run_in(workspace, bytes, x, logits, {.from_ids = true}, &wanted).y, wanted.y)
+    EXPECT_EQ(own.run_in(workspace, bytes, x, logits, {.from_ids = true}, &given).y, given.y)
         << "turn " << turn;
     const Output nothing = other.run_in(workspace, bytes, x, logits, {.from_ids = true}, &foreign);
     EXPECT_EQ(nothing.y, std::vector<Bf16>(nothing.y.size(), Bf16{0}));
