@@ -121,6 +121,19 @@ struct RecordScales<StreamTraits<WeightFormat::kNvfp4, order, wide>> {
   }
 };
 
+// Eight codes of row g + 8 r, block of 32 `block`, times their scales.
+template <class Traits>
+__device__ __forceinline__ void decode_row(uint32_t codes, const RecordScales<Traits>& scales,
+                                           int r, int block, uint32_t (&out)[4]) {
+  decode_codes<Traits::kOrder>(codes, out);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (Traits::kWide && Traits::kFormat == WeightFormat::kMxfp4)
+      out[i] = mul_bf16x2(out[i], power_bf16x2(126));
+    out[i] = mul_bf16x2(out[i], scales.of(r, block, i / 2));
+  }
+}
+
 // acc[half of the block of 32] += record times 8 columns; x: the pair's activations, {b0, b1} of each 16 of K.
 template <class Traits>
 __device__ __forceinline__ void multiply_record(const uint8_t* record, int lane,
@@ -132,15 +145,7 @@ __device__ __forceinline__ void multiply_record(const uint8_t* record, int lane,
   for (int block = 0; block < 2; ++block) {
     uint32_t a[2][4];  // [row][register]
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      decode_codes<Traits::kOrder>(row_words[block][r], a[r]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if constexpr (Traits::kWide && Traits::kFormat == WeightFormat::kMxfp4)
-          a[r][i] = mul_bf16x2(a[r][i], power_bf16x2(126));
-        a[r][i] = mul_bf16x2(a[r][i], scales.of(r, block, i / 2));
-      }
-    }
+    for (int r = 0; r < 2; ++r) decode_row(row_words[block][r], scales, r, block, a[r]);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       mma_bf16(acc[half], a[0][2 * half], a[1][2 * half], a[0][2 * half + 1], a[1][2 * half + 1],

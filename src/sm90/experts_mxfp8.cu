@@ -51,8 +51,8 @@ constexpr int64_t kMostTickets = LaunchWord::kMostTickets - 2 * kMostCtas;
 int64_t most_tickets(const cuda::ExpertGemmArgs& args) {
   const WorkOrder order(
       static_cast<int>(routing::max_ctas(args.tokens, args.top_k, args.weights.experts)),
-      stage_shape<Mxfp8Mxfp4>(args.weights.sizes.w13).units(),
-      stage_shape<Mxfp8Mxfp4>(args.weights.sizes.w2).units(), ExpertsRoles::kChunk);
+      static_cast<int>(args.weights.sizes.w13.num_groups()),
+      static_cast<int>(args.weights.sizes.w2.num_groups()), ExpertsRoles::kChunk);
   return order.num_all;
 }
 

@@ -28,14 +28,9 @@ __device__ __forceinline__ void decode_record(uint32_t (&a)[16], const uint8_t* 
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       uint32_t pairs[4];
-      cuda::decode_codes<Stream::kOrder>(row_words[block][r], pairs);
+      cuda::decode_row(row_words[block][r], scales, r, block, pairs);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if constexpr (Stream::kWide && Stream::kFormat == WeightFormat::kMxfp4)
-          pairs[i] = cuda::mul_bf16x2(pairs[i], cuda::power_bf16x2(126));
-        a[8 * block + 4 * (i / 2) + 2 * (i % 2) + r] =
-            cuda::mul_bf16x2(pairs[i], scales.of(r, block, i / 2));
-      }
+      for (int i = 0; i < 4; ++i) a[8 * block + 4 * (i / 2) + 2 * (i % 2) + r] = pairs[i];
     }
   }
 }
