@@ -75,11 +75,14 @@ void integer_dot(benchmark::State& state, const cpu::IntegerDot& dot,
     if (!dot.encode(x.data(), layout.num_blocks, to)) return state.SkipWithError("not encoded");
     rows.push_back(to);
   }
-  const cpu::Ahead ahead{
-      panel.as<uint8_t>() + layouts::panel_bytes(layout.format, layout.num_blocks), 0};
+  const uint8_t* const data = panel.as<uint8_t>();
+  const cpu::Streaming how = cpu::streaming();
+  const cpu::PanelStream stream{data,
+                                {data + layouts::panel_bytes(layout.format, layout.num_blocks), 0,
+                                 how.bytes, how.into_first}};
   float out[cpu::kMostCallRows * layouts::kPanelRows];
   time_rows(state, layout.format, dot.most_rows, [&](int first, int count) {
-    dot.dot(panel.as<uint8_t>(), layout.num_blocks, rows.data() + first, count, ahead, out);
+    dot.dot({&stream, 1}, layout.num_blocks, rows.data() + first, count, out);
     benchmark::DoNotOptimize(out);
   });
 }

@@ -98,7 +98,8 @@ struct Matrix {
     Sums sums;
     for (int64_t p = 0; p < panels; ++p) {
       float out[kPanelRows];
-      dot.dot(panel(p), blocks(), &pointer, 1, {panel(0) + bytes.size(), 0}, out);
+      const PanelStream stream{panel(p), {panel(0) + bytes.size(), 0, 64, true}};
+      dot.dot({&stream, 1}, blocks(), &pointer, 1, out);
       for (const float v : out)
         sums.push_back(static_cast<double>(v) * static_cast<double>(digit_gain(format)));
     }

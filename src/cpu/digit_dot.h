@@ -21,10 +21,12 @@
 // a group goes lane by lane through plain code with the same tree. semantics.md section 1.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "cpu/digits.h"
 #include "cpu/integer_dot.h"
@@ -34,7 +36,7 @@
 
 namespace octet::cpu::digits {
 
-// `kRows` rows times one panel.
+// `kRows` rows times the panels. One panel's sums stay in registers; of several, each has a group's turn.
 template <class Isa, WeightFormat kFormat, int kPlanes, int kRows>
 class Kernel {
   static constexpr int64_t kBlock = scale_block(kFormat);
@@ -46,35 +48,59 @@ class Kernel {
   static constexpr int kTogether = Isa::template vectors_together<kPlanes>(kRows);
 
  public:
-  static void run(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* rows,
-                  const Ahead& ahead, float* out) {
-    Kernel kernel(rows, ahead);
-    for (; num_blocks >= layouts::kPanelGroup; num_blocks -= layouts::kPanelGroup) {
-      kernel.add_group(panel, Isa::template is_ordinary<kFormat>(panel));
-      panel += layouts::panel_payload_bytes(kFormat, layouts::kPanelGroup);
-    }
-    if (num_blocks > 0) kernel.add_tail(panel, num_blocks);
-    for (int row = 0; row < kRows; ++row) {
-      for (int v = 0; v < Isa::kVectors; ++v)
-        Isa::store(out + row * layouts::kPanelRows + v * Isa::kLanes, kernel.acc_[row][v]);
+  static void run(std::span<const PanelStream> panels, int64_t num_blocks,
+                  const uint8_t* const* rows, float* out) {
+    constexpr int64_t kOut = kRows * layouts::kPanelRows;
+    std::memset(out, 0, panels.size() * kOut * sizeof(float));
+    const int64_t turn = panels.size() == 1 ? num_blocks : layouts::kPanelGroup;
+    for (int64_t first = 0; first < num_blocks; first += turn) {
+      float* to = out;
+      for (const PanelStream& stream : panels) {
+        Kernel kernel(rows, first, stream.ahead, to);
+        kernel.add(
+            stream.panel + layouts::panel_group_offset(kFormat, first / layouts::kPanelGroup),
+            std::min(turn, num_blocks - first));
+        kernel.store(to);
+        to += kOut;
+      }
     }
   }
 
  private:
-  OCTET_INLINE Kernel(const uint8_t* const* rows, const Ahead& ahead) : ahead_(ahead) {
+  // From block `first` on, on top of the sums so far.
+  OCTET_INLINE Kernel(const uint8_t* const* rows, int64_t first, const Ahead& ahead,
+                      const float* sums)
+      : ahead_(ahead) {
     OCTET_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      x_[row] = rows[row];
+      x_[row] = rows[row] + first * Record::kBytes;
       OCTET_UNROLL
-      for (int v = 0; v < Isa::kVectors; ++v) acc_[row][v] = Isa::zero();
+      for (int v = 0; v < Isa::kVectors; ++v)
+        acc_[row][v] = Isa::load(sums + row * layouts::kPanelRows + v * Isa::kLanes);
     }
+  }
+  OCTET_INLINE void store(float* sums) const {
+    OCTET_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      OCTET_UNROLL
+      for (int v = 0; v < Isa::kVectors; ++v)
+        Isa::store(sums + row * layouts::kPanelRows + v * Isa::kLanes, acc_[row][v]);
+    }
+  }
+
+  OCTET_INLINE void add(const uint8_t* group, int64_t num_blocks) {
+    for (; num_blocks >= layouts::kPanelGroup; num_blocks -= layouts::kPanelGroup) {
+      add_group(group, Isa::template is_ordinary<kFormat>(group));
+      group += layouts::panel_payload_bytes(kFormat, layouts::kPanelGroup);
+    }
+    if (num_blocks > 0) add_tail(group, num_blocks);
   }
 
   // Four blocks, scales first.
   OCTET_INLINE void add_group(const uint8_t* group, bool is_ordinary) {
     const uint8_t* const codes = group + layouts::kPanelGroup * layouts::kPanelRows;
     const uintptr_t next = later(group, ahead_);
-    prefetch_line(next);
+    prefetch_line(next, ahead_.into_first);
     if (__builtin_expect(!is_ordinary, 0)) {
       add_odd_group(group, codes, layouts::kPanelGroup);
     } else {
@@ -83,7 +109,8 @@ class Kernel {
         // A few lines a block: all of a group's at once would fill the miss buffers.
         OCTET_UNROLL
         for (int line = 0; line < kLines; ++line)
-          prefetch_line(next + static_cast<uintptr_t>(kLineBytes * (1 + b * kLines + line)));
+          prefetch_line(next + static_cast<uintptr_t>(kLineBytes * (1 + b * kLines + line)),
+                        ahead_.into_first);
         add_block(group + b * layouts::kPanelRows, codes + b * kTile, b * Record::kBytes);
       }
     }
@@ -191,12 +218,12 @@ class Kernel {
 };
 
 template <class Isa, WeightFormat kFormat, int kPlanes, int kRows = 1>
-void dot(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* x, int num_rows,
-         const Ahead& ahead, float* out) {
+void dot(std::span<const PanelStream> panels, int64_t num_blocks, const uint8_t* const* x,
+         int num_rows, float* out) {
   if (num_rows == kRows) {
-    Kernel<Isa, kFormat, kPlanes, kRows>::run(panel, num_blocks, x, ahead, out);
+    Kernel<Isa, kFormat, kPlanes, kRows>::run(panels, num_blocks, x, out);
   } else if constexpr (kRows < Isa::template register_rows<kPlanes>()) {
-    dot<Isa, kFormat, kPlanes, kRows + 1>(panel, num_blocks, x, num_rows, ahead, out);
+    dot<Isa, kFormat, kPlanes, kRows + 1>(panels, num_blocks, x, num_rows, out);
   } else {
     assert(num_rows == kRows);  // no call has more
   }

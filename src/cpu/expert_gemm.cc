@@ -10,21 +10,29 @@ void down(const ProductArgs& args, int64_t hidden, Bf16* const* y, Executor& exe
                         sizes.down_blocks, kUnitPanels};
   stream_panels(
       args, product, executor,
-      [&](const ExpertRun& run, const ExpertParams& params, const Panel& panel, int64_t p) {
-        const int64_t col = p * layouts::kPanelRows;
-        const int64_t count = std::min(layouts::kPanelRows, hidden - col);
-        LaneBiases bias;
-        OutputLanes lanes{.factor = 1, .bias = bias.load(params.down_bias, col, count)};
-        multiply_panel(args, run, panel, [&](int64_t row, LaneSums sums) {
+      [&](const ExpertRun& run, const ExpertParams& params, const Panels& panels) {
+        struct {
+          int64_t col, count;
+          LaneBiases bias;
+          OutputLanes lanes;
+        } outputs[kMostPanels];
+        for (size_t p = 0; p < panels.streams.size(); ++p) {
+          auto& o = outputs[p];
+          o.col = panels.number(p) * layouts::kPanelRows;
+          o.count = std::min(layouts::kPanelRows, hidden - o.col);
+          o.lanes = {.factor = 1, .bias = o.bias.load(params.down_bias, o.col, o.count)};
+        }
+        multiply_panels(args, run, panels, [&](size_t p, int64_t row, LaneSums sums) {
+          auto& o = outputs[p];
           sums.make_room(params.down_alpha);
-          lanes.factor = params.down_alpha * sums.unhold;
-          Bf16* const to = y[row] + col;
-          if (count == layouts::kPanelRows) {
-            args.dot.lanes->output(lanes, sums.acc, to);
+          o.lanes.factor = params.down_alpha * sums.unhold;
+          Bf16* const to = y[row] + o.col;
+          if (o.count == layouts::kPanelRows) {
+            args.dot.lanes->output(o.lanes, sums.acc, to);
           } else {
             Bf16 all[layouts::kPanelRows];
-            args.dot.lanes->output(lanes, sums.acc, all);
-            std::copy_n(all, count, to);
+            args.dot.lanes->output(o.lanes, sums.acc, all);
+            std::copy_n(all, o.count, to);
           }
         });
       },

@@ -72,23 +72,26 @@ inline float unhold(const ProductArgs& args, Hold hold) {
   return hold == Hold::kIntegers ? digit_gain(args.weights->sizes().format) : 1.0F / kMxfp8Hold;
 }
 
-// A panel, and what its thread reads after it.
-struct Panel {
-  const uint8_t* data;
+// Panels read abreast, up to kMostPanels, each of num_blocks blocks: those of numbers first, first + apart, ...
+struct Panels {
+  std::span<const PanelStream> streams;
   int64_t num_blocks;
-  Ahead ahead;
+  int64_t first, apart;
+  int64_t number(size_t stream) const { return first + static_cast<int64_t>(stream) * apart; }
 };
 
-// The sums of `count` of a run's rows, from `row` on, with a panel.
-inline void multiply_rows(const ProductArgs& args, const ExpertRun& run, const Panel& panel,
+// The sums of `count` of a run's rows, from `row` on, with the panels: acc [panels, count, 16].
+inline void multiply_rows(const ProductArgs& args, const ExpertRun& run, const Panels& panels,
                           int64_t row, int count, float* acc) {
   if (args.hold[row] == Hold::kIntegers) {
-    integer_dot(args, run).dot(panel.data, panel.num_blocks, args.integers + row, count,
-                               panel.ahead, acc);
-  } else {
-    const FloatDot& floats = args.dot.floats;
-    const PanelDotFn dot = args.hold[row] == Hold::kExact ? floats.exact : floats.dot;
-    dot(panel.data, panel.num_blocks, args.x + row, count, acc);
+    integer_dot(args, run).dot(panels.streams, panels.num_blocks, args.integers + row, count, acc);
+    return;
+  }
+  const FloatDot& floats = args.dot.floats;
+  const PanelDotFn dot = args.hold[row] == Hold::kExact ? floats.exact : floats.dot;
+  for (const PanelStream& stream : panels.streams) {
+    dot(stream.panel, panels.num_blocks, args.x + row, count, acc);
+    acc += count * layouts::kPanelRows;
   }
 }
 
@@ -104,17 +107,20 @@ struct LaneSums {
   }
 };
 
-// fn(row, LaneSums) for the run's rows times one panel.
+// fn(which of the panels, row, LaneSums) for the run's rows times the panels.
 template <class Fn>
-void multiply_panel(const ProductArgs& args, const ExpertRun& run, const Panel& panel,
-                    const Fn& fn) {
+void multiply_panels(const ProductArgs& args, const ExpertRun& run, const Panels& panels,
+                     const Fn& fn) {
   const int64_t end = run.first + run.count;
   for (int64_t row = run.first, count = 0; row < end; row += count) {
-    float acc[kMostCallRows * layouts::kPanelRows];
+    float acc[kMostPanels * kMostCallRows * layouts::kPanelRows];
     count = rows_together(args, run, row);
-    multiply_rows(args, run, panel, row, static_cast<int>(count), acc);
-    for (int64_t i = 0; i < count; ++i)
-      fn(row + i, LaneSums{acc + i * layouts::kPanelRows, unhold(args, args.hold[row])});
+    multiply_rows(args, run, panels, row, static_cast<int>(count), acc);
+    float* sums = acc;
+    for (size_t p = 0; p < panels.streams.size(); ++p) {
+      for (int64_t i = 0; i < count; ++i, sums += layouts::kPanelRows)
+        fn(p, row + i, LaneSums{sums, unhold(args, args.hold[row])});
+    }
   }
 }
 
@@ -126,41 +132,54 @@ struct Product {
   int64_t units() const { return ceil_div(panels, unit_panels); }  // of an expert
 };
 
-// fn(run, its expert's parameters, panel, number of the panel) for each panel of each run, then done(run, first panel, end)
-// for each unit.
+// fn(run, its expert's parameters, panels) for all panels of each run, then done(run, first panel, end) for each unit.
 template <class Fn, class Done>
 void stream_panels(const ProductArgs& args, const Product& product, Executor& executor,
                    const Fn& fn, const Done& done) {
   const int64_t units = product.units();  // a run
   const bool in_memory = args.weights->scratch_bytes() == 0;
+  const Streaming& how = args.dot.streaming;
+  const int64_t abreast = in_memory ? how.panels : 1;
   const auto run_of = [&](int64_t unit) -> const ExpertRun& {
     return args.runs[static_cast<size_t>(unit / units)];
   };
   const auto first_panel = [&](int64_t unit) { return unit % units * product.unit_panels; };
-  parallel_streams(executor, std::ssize(args.runs) * units,
-                   [&](int64_t unit, int64_t next, int worker) {
-                     const ExpertRun& run = run_of(unit);
-                     const int64_t first = first_panel(unit);
-                     const int64_t end = std::min(first + product.unit_panels, product.panels);
-                     const ExpertParams params = args.weights->params(run.expert);
-                     uint8_t* const scratch = panel_scratch(args, worker);
-                     const auto panel = [&](int64_t u, int64_t p) {
-                       return (args.weights->*product.panel)(run_of(u).expert, p, scratch);
-                     };
-                     Panel at{nullptr, product.num_blocks, {nullptr, 0}};
-                     if (in_memory) {
-                       at.ahead.end = panel(unit, first) + (end - first) * product.panel_bytes;
-                       if (next >= 0) at.ahead.jump = panel(next, first_panel(next)) - at.ahead.end;
-                     }
-                     for (int64_t p = first; p < end; ++p) {
-                       at.data = panel(unit, p);
-                       // Made anew in the same place: nothing to fetch ahead, so its own beginning.
-                       if (!in_memory)
-                         at.ahead = {at.data + product.panel_bytes, -product.panel_bytes};
-                       fn(run, params, at, p);
-                     }
-                     done(run, first, end);
-                   });
+  parallel_streams(
+      executor, std::ssize(args.runs) * units, [&](int64_t unit, int64_t next, int worker) {
+        const ExpertRun& run = run_of(unit);
+        const int64_t first = first_panel(unit);
+        const int64_t end = std::min(first + product.unit_panels, product.panels);
+        const ExpertParams params = args.weights->params(run.expert);
+        uint8_t* const scratch = panel_scratch(args, worker);
+        const auto panel = [&](int64_t u, int64_t p) {
+          return (args.weights->*product.panel)(run_of(u).expert, p, scratch);
+        };
+        // Each part of the unit, `part` panels, is a stream.
+        const int64_t part = ceil_div(end - first, abreast);
+        // Where a stream goes on after its `i`-th panel, at `data`.
+        const auto after = [&](int64_t stream, int64_t i, const uint8_t* data) {
+          // Made anew in the same place: nothing to fetch ahead, so its own beginning.
+          if (!in_memory) return data;
+          if (i + 1 < part) return data + product.panel_bytes;
+          if (next < 0) return data;
+          const int64_t p = first_panel(next);
+          const int64_t count = std::min(product.unit_panels, product.panels - p);
+          return panel(next, p + std::min(stream * ceil_div(count, abreast), count - 1));
+        };
+        for (int64_t i = 0; i < part; ++i) {
+          PanelStream streams[kMostPanels];
+          size_t count = 0;
+          for (int64_t p = first + i; p < end; p += part, ++count) {
+            const uint8_t* const data = panel(unit, p);
+            const uint8_t* const panel_end = data + product.panel_bytes;
+            const uint8_t* const then = after(static_cast<int64_t>(count), i, data);
+            streams[count] = {data, {panel_end, then - panel_end, how.bytes, how.into_first}};
+          }
+          fn(run, params,
+             Panels{std::span(streams).first(count), product.num_blocks, first + i, part});
+        }
+        done(run, first, end);
+      });
 }
 
 // Biases of lanes, in binary32; null if there are none. `from` counts outputs from `first` on.
@@ -191,20 +210,28 @@ void gate_up(const ProductArgs& args, const HiddenArgs& hidden, Executor& execut
                         sizes.gate_up_panel_bytes(), sizes.gate_up_blocks, kMxBlock / kPanelCols};
   stream_panels(
       args, product, executor,
-      [&](const ExpertRun& run, const ExpertParams& params, const Panel& panel, int64_t p) {
-        const int64_t col = p * kPanelCols;
-        const int64_t count = std::min(kPanelCols, hidden.intermediate - col);
-        LaneBiases gate_bias, up_bias;
-        HiddenLanes lanes{.gate_bias = gate_bias.load(params.gate_bias, col, count),
-                          .up_bias = up_bias.load(params.up_bias, col, count),
-                          .swiglu = {params.limit, hidden.alpha, hidden.beta}};
-        multiply_panel(args, run, panel, [&](int64_t row, LaneSums sums) {
+      [&](const ExpertRun& run, const ExpertParams& params, const Panels& panels) {
+        struct {
+          int64_t col, count;
+          LaneBiases gate_bias, up_bias;
+          HiddenLanes lanes;
+        } outputs[kMostPanels];
+        for (size_t p = 0; p < panels.streams.size(); ++p) {
+          auto& o = outputs[p];
+          o.col = panels.number(p) * kPanelCols;
+          o.count = std::min(kPanelCols, hidden.intermediate - o.col);
+          o.lanes = {.gate_bias = o.gate_bias.load(params.gate_bias, o.col, o.count),
+                     .up_bias = o.up_bias.load(params.up_bias, o.col, o.count),
+                     .swiglu = {params.limit, hidden.alpha, hidden.beta}};
+        }
+        multiply_panels(args, run, panels, [&](size_t p, int64_t row, LaneSums sums) {
+          auto& o = outputs[p];
           sums.make_room(std::max(std::fabs(params.gate_alpha), std::fabs(params.up_alpha)));
-          lanes.gate_factor = params.gate_alpha * sums.unhold;
-          lanes.up_factor = params.up_alpha * sums.unhold;
+          o.lanes.gate_factor = params.gate_alpha * sums.unhold;
+          o.lanes.up_factor = params.up_alpha * sums.unhold;
           float h[kHiddenLanes];
-          args.dot.lanes->hidden(lanes, sums.acc, h);
-          std::copy_n(h, count, hidden.h[row] + hidden.start + col);
+          args.dot.lanes->hidden(o.lanes, sums.acc, h);
+          std::copy_n(h, o.count, hidden.h[row] + hidden.start + o.col);
         });
       },
       [&](const ExpertRun& run, int64_t first, int64_t end) {

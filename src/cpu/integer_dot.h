@@ -23,15 +23,10 @@ OCTET_INLINE float load_f32(const uint8_t* at) {
   return v;
 }
 
-// Where the stream is kPrefetchBytes later: an address that may lie in no object.
-OCTET_INLINE uintptr_t later(const uint8_t* at, const Ahead& ahead) {
-  const uintptr_t next = reinterpret_cast<uintptr_t>(at) + kPrefetchBytes;
-  return next >= reinterpret_cast<uintptr_t>(ahead.end) ? next + static_cast<uintptr_t>(ahead.jump)
-                                                        : next;
-}
 OCTET_INLINE void prefetch(const uint8_t* at, int64_t bytes, const Ahead& ahead) {
   const uintptr_t next = later(at, ahead);
-  for (int64_t i = 0; i < bytes; i += kLineBytes) prefetch_line(next + static_cast<uintptr_t>(i));
+  for (int64_t i = 0; i < bytes; i += kLineBytes)
+    prefetch_line(next + static_cast<uintptr_t>(i), ahead.into_first);
 }
 
 // Whether a shift decodes a scale code: kOrdinaryFrom ... kOrdinaryTo.

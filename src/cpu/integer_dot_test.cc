@@ -152,15 +152,18 @@ class Runner {
       rows_.push_back(std::move(row));
     }
   }
-  std::vector<float> run(int first, int num_rows, std::ptrdiff_t jump = 0,
-                         std::ptrdiff_t end = std::ptrdiff_t{1} << 20) const {
+  std::vector<float> run(int first, int num_rows) const {
+    return run(first, num_rows,
+               {{case_.panel.data(), {case_.panel.data() + (1 << 20), 0, 2048, true}}});
+  }
+  // [panels, num_rows, 16]
+  std::vector<float> run(int first, int num_rows, const std::vector<PanelStream>& panels) const {
     std::vector<const uint8_t*> pointers;
     for (int r = 0; r < num_rows; ++r)
       pointers.push_back(rows_[static_cast<size_t>(first + r)].data());
     constexpr float kGuard = -12345;
-    std::vector<float> out(static_cast<size_t>(num_rows * kPanelRows + 16), kGuard);
-    dot_.dot(case_.panel.data(), case_.blocks, pointers.data(), num_rows,
-             {case_.panel.data() + end, jump}, out.data());
+    std::vector<float> out(panels.size() * static_cast<size_t>(num_rows * kPanelRows) + 16, kGuard);
+    dot_.dot(panels, case_.blocks, pointers.data(), num_rows, out.data());
     for (size_t i = out.size() - 16; i < out.size(); ++i) EXPECT_EQ(out[i], kGuard);
     out.resize(out.size() - 16);
     return out;
@@ -341,8 +344,37 @@ TEST(IntegerDot, WhatIsAheadDoesNotMatter) {
       const std::vector<float> want = runner.run(0, rows);
       for (const std::ptrdiff_t jump :
            {std::ptrdiff_t{0}, std::ptrdiff_t{-1} << 40, std::ptrdiff_t{1} << 30}) {
-        for (const std::ptrdiff_t end : {0, 1, 100, 7000})
-          EXPECT_TRUE(are_same(runner.run(0, rows, jump, end), want)) << kernel.name;
+        for (const std::ptrdiff_t end : {0, 1, 100, 7000}) {
+          for (const bool into_first : {false, true}) {
+            for (const int64_t bytes : {0, 64, 6144, 1 << 30}) {
+              const uint8_t* const panel = c.panel.data();
+              EXPECT_TRUE(are_same(
+                  runner.run(0, rows, {{panel, {panel + end, jump, bytes, into_first}}}), want))
+                  << kernel.name;
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+// Of panels read abreast, each gives what it gives alone; one of them has odd scales.
+TEST(IntegerDot, GivesAPanelTheSameBytesAloneAndBesideAnother) {
+  for_each_case([](Case& c) {
+    Case other(c.format, c.planes, c.blocks);
+    std::ranges::reverse(other.panel);
+    other.scale(3, c.blocks - 1) = 0xFF;
+    const auto stream = [](const Case& of) {
+      return PanelStream{of.panel.data(), {of.panel.data() + of.panel.size(), 0, 2048, true}};
+    };
+    for (const Kernel& kernel : kernels(c)) {
+      const Runner runner(*kernel.dot, kernel.is_many, c);
+      for (const int rows : kernel.numbers_of_rows()) {
+        std::vector<float> want = runner.run(0, rows, {stream(c)});
+        const std::vector<float> second = runner.run(0, rows, {stream(other)});
+        want.insert(want.end(), second.begin(), second.end());
+        EXPECT_TRUE(are_same(runner.run(0, rows, {stream(c), stream(other)}), want)) << kernel.name;
       }
     }
   });

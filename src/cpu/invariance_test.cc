@@ -130,6 +130,31 @@ TEST(Invariance, ARowHasTheSameBytesWhateverRowsAreBesideIt) {
   });
 }
 
+// Panels that go two abreast and some that are left alone, from 1 row to more than a call takes.
+TEST(Invariance, PanelsReadAbreastOrOneByOneGiveTheSameBytes) {
+  const auto check = [](const Problem& p) {
+    for_each_isa([&](PanelDot dot) {
+      InlineExecutor one;
+      for (const int n : {1, 2, 3, 9, kMostRows}) {
+        std::vector<int> rows(static_cast<size_t>(n));
+        std::iota(rows.begin(), rows.end(), 0);
+        const Streaming single{1, 6144, false}, abreast{kMostPanels, 2048, true};
+        dot.streaming = &single;
+        const ExpertsOutput want = p.run(rows, dot, one);
+        dot.streaming = &abreast;
+        const ExpertsOutput got = p.run(rows, dot, one);
+        EXPECT_EQ(got.rows, want.rows);
+        EXPECT_EQ(got.h, want.h);
+        EXPECT_EQ(got.h_values, want.h_values);
+        EXPECT_EQ(got.h_scales, want.h_scales);
+      }
+    });
+  };
+  for_each_problem(check);
+  check(
+      Problem({.weights = WeightFormat::kNvfp4, .hidden = 176, .intermediate = 88, .experts = 2}));
+}
+
 TEST(Invariance, AnyNumberOfThreadsGivesTheSameBytes) {
   for_each_problem([](const Problem& p) {
     for_each_isa([&](const PanelDot& dot) {

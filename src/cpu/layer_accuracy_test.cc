@@ -96,8 +96,9 @@ class Expert {
     Doubles out(static_cast<size_t>(run_.count * spec.hidden));
     for (int64_t p = 0; p < sizes.down_panels; ++p) {
       const uint8_t* const data = weights_.down_panel(0, p, nullptr);
-      const Panel panel{data, sizes.down_blocks, {data + sizes.down_panel_bytes(), 0}};
-      multiply_panel(down, run_, panel, [&](int64_t row, const LaneSums& sums) {
+      const PanelStream stream{data, {data + sizes.down_panel_bytes(), 0, 2048, true}};
+      const Panels panels{{&stream, 1}, sizes.down_blocks, p, 1};
+      multiply_panels(down, run_, panels, [&](size_t, int64_t row, const LaneSums& sums) {
         for (int64_t lane = 0; lane < layouts::kPanelRows; ++lane) {
           out[static_cast<size_t>(row * spec.hidden + p * layouts::kPanelRows + lane)] =
               static_cast<double>(sums.acc[lane]) * static_cast<double>(sums.unhold) * alpha_;

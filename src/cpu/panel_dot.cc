@@ -12,6 +12,18 @@
 
 namespace octet::cpu {
 
+const Streaming& streaming() {
+  // A core of Intel's has few first-level miss buffers, which requests for the second level hold as well, and a prefetcher that
+  // follows several streams of demands within a page: two panels, asked for shortly before.
+  static const Streaming intel{2, 2048, true}, others{1, 6144, false};
+#if defined(__x86_64__)
+  static const bool is_intel = __builtin_cpu_is("intel") != 0;
+  return is_intel ? intel : others;
+#else
+  return others;
+#endif
+}
+
 #if defined(__x86_64__)
 
 bool has_avx2() {

@@ -37,17 +37,35 @@ struct FloatDots {
 
 // ---- the same for rows held as integers (digits.h, words.h): block sums are exact there
 
-// What a thread reads after the panel: on to `end`, then at `jump` bytes from where it would be.
+// How weights are read: so many panels abreast, a group of each in turn, and each line asked for `bytes` before its use, into the
+// first-level cache or the second.
+struct Streaming {
+  int panels;
+  int64_t bytes;
+  bool into_first;
+};
+constexpr int kMostPanels = 2;
+// What reads fastest on this processor. The same bytes with each. Measured: bench/results/2026-11-30-epyc-genoa-cpu-lost.md,
+// 2026-12-01-xeon-cpu-lost.md.
+const Streaming& streaming();
+
+// What a thread reads after a panel: on to `end`, then at `jump` bytes from where it would be; and when it is asked for.
 struct Ahead {
   const uint8_t* end;
   std::ptrdiff_t jump;
+  int64_t bytes;
+  bool into_first;
+};
+// A panel as it is read.
+struct PanelStream {
+  const uint8_t* panel;
+  Ahead ahead;
 };
 // False: the row has numbers that integers don't hold.
 using EncodeFn = bool (*)(const float* x, int64_t num_blocks, uint8_t* integers);
-// The results times digit_gain(format) are the sums.
-using IntegerDotFn = void (*)(const uint8_t* panel, int64_t num_blocks,
-                              const uint8_t* const* integers, int num_rows, const Ahead& ahead,
-                              float* out);
+// The results, out [panels, num_rows, 16], times digit_gain(format) are the sums. One panel to kMostPanels, read abreast.
+using IntegerDotFn = void (*)(std::span<const PanelStream> panels, int64_t num_blocks,
+                              const uint8_t* const* integers, int num_rows, float* out);
 struct IntegerDot {
   EncodeFn encode;
   IntegerDotFn dot;
@@ -62,18 +80,21 @@ struct RowDot {
   FloatDot floats;
   const LaneFns* lanes;
   const IntegerDot *few, *many;  // null: none
+  Streaming streaming;
 };
 // One instruction set's kernels. `few` are those of digits; without them all rows are held as floats. `many`, of words, serve
 // experts of kManyRows rows and more; null: `few` do. Same bytes from both.
 struct PanelDot {
   const FloatDots* floats;
   const IntegerDots *few, *many;
+  const Streaming* streaming = nullptr;  // null: the processor's
   RowDot of(WeightFormat format, int planes) const {
     const bool is_mxfp4 = format == WeightFormat::kMxfp4;
     const auto pick = [&](const IntegerDots* dots) {
       return dots == nullptr ? nullptr : (is_mxfp4 ? dots->mxfp4 : dots->nvfp4) + (planes - 2);
     };
-    return {is_mxfp4 ? floats->mxfp4 : floats->nvfp4, floats->lanes, pick(few), pick(many)};
+    return {is_mxfp4 ? floats->mxfp4 : floats->nvfp4, floats->lanes, pick(few), pick(many),
+            streaming == nullptr ? cpu::streaming() : *streaming};
   }
 };
 constexpr int64_t kManyRows = 3;

@@ -4,17 +4,26 @@
 
 #include <cstdint>
 
+#include "cpu/panel_dot.h"
 #include "cpu/unroll.h"
 
 namespace octet::cpu {
 
-// How far ahead of use a line is asked for, into the second-level cache: the first has too few miss buffers for a core's share of
-// the memory. Measured: bench/results/2026-11-30-epyc-genoa-cpu-lost.md.
-constexpr int64_t kPrefetchBytes = 6144;
 constexpr int64_t kLineBytes = 64;
 
-OCTET_INLINE void prefetch_line(uintptr_t at) {
-  __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+OCTET_INLINE void prefetch_line(uintptr_t at, bool into_first) {
+  if (into_first) {
+    __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 3);
+  } else {
+    __builtin_prefetch(reinterpret_cast<const void*>(at), 0, 2);
+  }
+}
+
+// Where the stream is `ahead.bytes` later: an address that may lie in no object.
+OCTET_INLINE uintptr_t later(const uint8_t* at, const Ahead& ahead) {
+  const uintptr_t next = reinterpret_cast<uintptr_t>(at) + static_cast<uintptr_t>(ahead.bytes);
+  return next >= reinterpret_cast<uintptr_t>(ahead.end) ? next + static_cast<uintptr_t>(ahead.jump)
+                                                        : next;
 }
 
 }  // namespace octet::cpu

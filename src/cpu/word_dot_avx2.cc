@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "cpu/avx2_lanes.h"
 #include "cpu/integer_dot.h"
@@ -169,36 +170,47 @@ void add_odd_row(const uint8_t* scales, const uint8_t* codes, Blocks blocks, con
   }
 }
 
+// A group of a panel times all rows, into out [rows, 16].
 template <WeightFormat kFormat, int kPlanes>
-void dot(const uint8_t* panel, int64_t num_blocks, const uint8_t* const* x, int num_rows,
-         const Ahead& ahead, float* out) {
+void add_group(const uint8_t* group, const Ahead& ahead, Blocks blocks, const uint8_t* const* x,
+               int num_rows, float* out) {
   constexpr void (*kByRows[kTileRows])(const Decoded<kFormat>&, Blocks, const uint8_t* const*,
                                        float*) = {
       add_rows<kFormat, kPlanes, 1>, add_rows<kFormat, kPlanes, 2>, add_rows<kFormat, kPlanes, 3>,
       add_rows<kFormat, kPlanes, 4>};
-  const int tiles = static_cast<int>(ceil_div(num_rows, kTileRows));
-  std::memset(out, 0, static_cast<size_t>(num_rows * layouts::kPanelRows) * sizeof(float));
+  const uint8_t* const codes = group + blocks.count * layouts::kPanelRows;
+  digits::prefetch(group, layouts::panel_payload_bytes(kFormat, blocks.count), ahead);
+  if (!digits::is_ordinary_group<Lanes, kFormat>(group, blocks.count)) {
+    for (int row = 0; row < num_rows; ++row)
+      add_odd_row<kFormat, kPlanes>(group, codes, blocks, x[row], out + row * layouts::kPanelRows);
+    return;
+  }
   Decoded<kFormat> weights;
+  for (int64_t b = 0; b < blocks.count; ++b)
+    decode_block<kFormat>(group + b * layouts::kPanelRows,
+                          codes + b * layouts::panel_tile_bytes(kFormat), b, weights);
+  const int tiles = static_cast<int>(ceil_div(num_rows, kTileRows));
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int row = num_rows * tile / tiles;
+    const int rows = num_rows * (tile + 1) / tiles - row;
+    kByRows[rows - 1](weights, blocks, x + row, out + row * layouts::kPanelRows);
+  }
+}
+
+template <WeightFormat kFormat, int kPlanes>
+void dot(std::span<const PanelStream> panels, int64_t num_blocks, const uint8_t* const* x,
+         int num_rows, float* out) {
+  const int64_t panel_out = num_rows * layouts::kPanelRows;
+  std::memset(out, 0, panels.size() * static_cast<size_t>(panel_out) * sizeof(float));
   for (int64_t first = 0; first < num_blocks; first += layouts::kPanelGroup) {
     const Blocks blocks{num_blocks, first, std::min(layouts::kPanelGroup, num_blocks - first)};
-    const uint8_t* const codes = panel + blocks.count * layouts::kPanelRows;
-    const int64_t bytes = layouts::panel_payload_bytes(kFormat, blocks.count);
-    digits::prefetch(panel, bytes, ahead);
-    if (digits::is_ordinary_group<Lanes, kFormat>(panel, blocks.count)) {
-      for (int64_t b = 0; b < blocks.count; ++b)
-        decode_block<kFormat>(panel + b * layouts::kPanelRows,
-                              codes + b * layouts::panel_tile_bytes(kFormat), b, weights);
-      for (int tile = 0; tile < tiles; ++tile) {
-        const int row = num_rows * tile / tiles;
-        const int rows = num_rows * (tile + 1) / tiles - row;
-        kByRows[rows - 1](weights, blocks, x + row, out + row * layouts::kPanelRows);
-      }
-    } else {
-      for (int row = 0; row < num_rows; ++row)
-        add_odd_row<kFormat, kPlanes>(panel, codes, blocks, x[row],
-                                      out + row * layouts::kPanelRows);
+    float* to = out;
+    for (const PanelStream& stream : panels) {
+      add_group<kFormat, kPlanes>(
+          stream.panel + layouts::panel_group_offset(kFormat, first / layouts::kPanelGroup),
+          stream.ahead, blocks, x, num_rows, to);
+      to += panel_out;
     }
-    panel += bytes;
   }
 }
 
