@@ -25,9 +25,10 @@ int allowed_cpus() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// How often a thread that waits gives its processor away before it sleeps: some 20 us where nobody else wants it, which
-// bridges the steps of one layer.
-constexpr int kYields = 100;
+// How often a thread that waits gives its processor away before it sleeps: some 60 us where nobody else wants it, which
+// bridges the steps of a layer and what an engine does between two. Who slept begins 40 us late in a virtual machine: a layer of
+// 10 MB (bench/results/2026-12-01-xeon-cpu-lost.md) takes 435 us, not 480.
+constexpr int kYields = 400;
 
 template <class Ready>
 bool yield_until(const Ready& ready) {
