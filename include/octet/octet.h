@@ -52,7 +52,7 @@ typedef enum octet_status {
   OCTET_INVALID_ARGUMENT = 1, /* an argument, a tensor or a file has a wrong value */
   OCTET_UNSUPPORTED =
       2, /* right, but no kernel or reader here takes it: the sentence has every reason */
-  OCTET_MISUSE = 3,       /* a name that does not exist: operation, setting, backend */
+  OCTET_MISUSE = 3,       /* a name that does not exist: operation, setting, backend, kernel */
   OCTET_IO = 4,           /* the operating system refused: the sentence has its message */
   OCTET_DEVICE_ERROR = 5, /* a device reported an error */
   OCTET_INTERNAL = 6,     /* a bug of the library's */

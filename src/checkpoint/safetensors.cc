@@ -72,7 +72,9 @@ class Parser {
     std::memcpy(&length, file_.data(), kLengthBytes);
     const uint64_t room = std::min<uint64_t>(file_.size() - kLengthBytes, kMaxHeaderBytes);
     if (length > room) {
-      return wrong(fmt::format("header of {} bytes, wanted at most {}", length, room));
+      return wrong(fmt::format(
+          "header of {} bytes, wanted at most {}: the file is cut off, or no safetensors file",
+          length, room));
     }
     data_ = file_.subspan(kLengthBytes + length);
     header_.text = {reinterpret_cast<const char*>(file_.data()), kLengthBytes + length};

@@ -71,7 +71,10 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-// Writes a file: to a temporary name beside `path`, then renamed, so that no half-written file is ever left. Data begins at
+// Where a file of this name is written: what its symbolic links lead to, or would lead to. A rename would put the file in a link's place.
+std::filesystem::path written_path(const std::filesystem::path& path);
+
+// Writes a file: to a temporary name beside written_path(path), then renamed, so that no half-written file is ever left. Data begins at
 // a multiple of 64 bytes; tensors stand without gaps (readers elsewhere refuse gaps), widest elements first, then by name,
 // so each is aligned to its elements.
 Status save_safetensors(const std::filesystem::path& path, const NamedViews& tensors,

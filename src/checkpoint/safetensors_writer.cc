@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 namespace octet::checkpoint {
 namespace {
 
+namespace fs = std::filesystem;
 using Metadata = std::map<std::string, std::string>;
 
 constexpr size_t kDataAlignment = 64;
@@ -82,6 +84,18 @@ struct SafetensorsWriter::Impl {
   }
 };
 
+fs::path written_path(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // as Linux
+  fs::path target = path;
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(target, error)); ++i) {
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) break;
+    target = next.is_absolute() ? next : target.parent_path() / next;
+  }
+  return target;
+}
+
 SafetensorsWriter::SafetensorsWriter() : impl_(std::make_unique<Impl>()) {}
 SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter& SafetensorsWriter::operator=(SafetensorsWriter&&) noexcept = default;
@@ -98,8 +112,10 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::filesystem::path&
   }
   SafetensorsWriter writer;
   Impl& impl = *writer.impl_;
-  impl.path = path;
-  impl.temporary = path;
+  impl.path = written_path(path);
+  if (fs::is_symlink(fs::symlink_status(impl.path, ignored)))
+    return io_error(fmt::format("cannot write {}: its links lead in a circle", path.string()));
+  impl.temporary = impl.path;
   impl.temporary += fmt::format(".tmp.{}", ::getpid());
   impl.entries = entries;
   impl.metadata = metadata;

@@ -205,7 +205,6 @@ Result<const SynthPreset*> find_synth_preset(std::string_view name) {
     return unsupported(
         fmt::format("preset {} is not built yet, only {}", name, fmt::join(names, ", ")));
   }
-  names.insert(names.end(), std::begin(kNotBuilt), std::end(kNotBuilt));
   std::string hint = did_you_mean(name, names);
   if (hint.empty()) hint = fmt::format("; there are {}", fmt::join(names, ", "));
   return misuse(fmt::format("no preset is called \"{}\"{}", name, hint));

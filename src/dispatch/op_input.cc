@@ -99,7 +99,7 @@ Status check_multiple(std::string_view name, std::string_view what, int64_t foun
                                       least > 0 ? "positive " : "", of));
 }
 
-Status OpCall::missing(std::string_view name) const {
+Status OpCall::missing(std::string_view name, const std::string& want) const {
   std::vector<std::string_view> others;  // in the file, and nothing that the operation reads
   for (const auto& input : inputs_) {
     const std::string_view found = input.first;  // clang 14 captures no structured binding
@@ -114,7 +114,8 @@ Status OpCall::missing(std::string_view name) const {
     return invalid_argument(
         fmt::format("{}: missing (found {}, did you mean that?)", name, shown(*twin)));
   }
-  return invalid_argument(fmt::format("{}: missing", name));
+  return invalid_argument(
+      fmt::format("{}: missing{}{}", name, want.empty() ? "" : ", want ", want));
 }
 
 TensorView OpCall::aligned(const TensorView& view) {
@@ -135,7 +136,7 @@ Result<TensorView> OpCall::need_any(std::string_view name) {
 Result<TensorView> OpCall::need(std::string_view name, std::initializer_list<Dtype> dtypes,
                                 const std::vector<WantedDim>& dims) {
   const auto it = inputs_.find(name);
-  if (it == inputs_.end()) return missing(name);
+  if (it == inputs_.end()) return missing(name, wanted_text(dtypes, dims));
   const TensorView& found = it->second;
   if (std::find(dtypes.begin(), dtypes.end(), found.dtype) == dtypes.end() ||
       !fits(found.dims, dims)) {
@@ -147,7 +148,7 @@ Result<TensorView> OpCall::need(std::string_view name, std::initializer_list<Dty
 Result<TensorView> OpCall::need_any_rank(std::string_view name,
                                          std::initializer_list<Dtype> dtypes) {
   const auto it = inputs_.find(name);
-  if (it == inputs_.end()) return missing(name);
+  if (it == inputs_.end()) return missing(name, wanted_text(dtypes, {"...", "K"}));
   const TensorView& found = it->second;
   if (std::find(dtypes.begin(), dtypes.end(), found.dtype) == dtypes.end() || found.dims.empty()) {
     return wrong(name, found, wanted_text(dtypes, {"...", "K"}));

@@ -76,7 +76,7 @@ class OpCall {
   Result<Tensor*> allocate(std::string_view name, Dtype dtype, const Dims& dims,
                            std::string_view culprit);
   Result<double> real(std::string_view key, std::optional<double> otherwise) const;
-  Status missing(std::string_view name) const;
+  Status missing(std::string_view name, const std::string& want = "") const;
   TensorView aligned(const TensorView& view);
 
   const OperationInfo& info_;

@@ -119,8 +119,10 @@ const std::vector<Row>& table() {
 Status check_settings(const OperationInfo& info, const Settings& settings) {
   for (const auto& [key, value] : settings) {
     if (std::find(info.settings.begin(), info.settings.end(), key) != info.settings.end()) continue;
-    return misuse(
-        fmt::format("{} has no setting {}{}", info.name, key, did_you_mean(key, info.settings)));
+    std::string hint = did_you_mean(key, info.settings);
+    if (hint.empty() && !info.settings.empty())
+      hint = fmt::format("; it has {}", fmt::join(info.settings, ", "));
+    return misuse(fmt::format("{} has no setting {}{}", info.name, key, hint));
   }
   return {};
 }

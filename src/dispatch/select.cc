@@ -152,7 +152,10 @@ std::string refusal(const Kernel& kernel, const Problem& problem) {
   }
   const bool is_named = problem.kernel == kernel.name && problem.backend == Backend::kAuto;
   if (!is_named && !is_asked_for(kernel.isa, problem.backend)) {
-    if (problem.backend == Backend::kAuto) return "auto takes no CUDA device: --backend cuda does";
+    if (problem.backend == Backend::kAuto) {
+      const std::string why = machine_refusal(kernel.isa);
+      return why.empty() ? "auto takes no CUDA device: --backend cuda does" : why;
+    }
     return fmt::format("{}: --backend {}", kNotAskedFor, name_of(problem.backend));
   }
   if (std::string why = machine_refusal(kernel.isa); !why.empty()) return why;

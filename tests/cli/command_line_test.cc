@@ -67,6 +67,10 @@ TEST(CommandLine, MistypedNamesGetTheNearest) {
                 {"want one of first-touch, interleave, did you mean interleave?"});
   expect_misuse({"bench", "--shape", "v4.1-tp4", "--packed", "map"},
                 {"want one of mmap, copy, did you mean mmap?"});
+  expect_misuse({"check", "ckpt", "--layer", "x"}, {"--layer: found 'x', want a whole number"});
+  expect_misuse({"synth", "foo", "--output", "y"}, {"there are deepseek-v4.1-flash"});
+  expect_misuse({"explain", "--kernel", "wgmma"},
+                {"found 'wgmma', want one of those of octet list"});
   expect_misuse({"explain", "--backend", "cqu"}, {"did you mean cpu?"});
   expect_misuse({"explain", "--kernel", "experts_bf16_mxfp4_avx"}, {"experts_bf16_mxfp4_avx2"});
 }

@@ -80,6 +80,35 @@ TEST(Output, OfAMisusedCommandStays) {
   EXPECT_TRUE(fs::exists(again));
 }
 
+// A link is followed, not replaced; one that leads to a device or a pipe is refused.
+TEST(Output, ThatIsALinkIsWrittenWhereItLeads) {
+  const Folder folder;
+  NamedTensors tensors;
+  tensors["x"] = make_x(2);
+  const std::string input = save(folder / "x", tensors);
+  fs::create_directory(folder / "there");
+  const auto link = [&](const std::string& to) {
+    const std::string path = folder / "link";
+    fs::remove(path);
+    fs::create_symlink(to, path);
+    return path;
+  };
+  const auto quantize = [&](const std::string& output) {
+    return octet({"op", "mxfp8_quantize", "--input", input, "--output", output});
+  };
+  for (int time = 0; time < 2; ++time) {  // the target is made, then replaced
+    EXPECT_EQ(quantize(link("there/target")).exit, 0);
+    EXPECT_TRUE(fs::is_symlink(folder / "link"));
+    EXPECT_TRUE(load(folder / "there/target").contains("x_quant"));
+  }
+  EXPECT_EQ(octet({"op", "topk", "--input", input, "--output", link("there/target")}).exit, 1);
+  EXPECT_FALSE(fs::exists(folder / "there/target")) << "of a failed command";
+  EXPECT_EQ(quantize(link("/dev/null")).exit, 1);
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(quantize(link("link")).exit, 1) << "a link to itself";
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+}
+
 TEST(Output, ThatIsTheInputIsMisuseAndStays) {
   const Folder folder;
   NamedTensors tensors;

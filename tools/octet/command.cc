@@ -52,6 +52,16 @@ std::string unexpected_word(const CLI::App& app) {
   return fmt::format("no option '{}'{}", word, did_you_mean(word, views));
 }
 
+// CLI11's "Could not convert: --layer = x" in our words.
+std::string not_converted(std::string_view what) {
+  constexpr std::string_view kBefore = "Could not convert: ", kBetween = " = ";
+  const size_t between = what.find(kBetween);
+  if (!what.starts_with(kBefore) || between == std::string_view::npos) return std::string(what);
+  return fmt::format("{}: found '{}', want a whole number",
+                     what.substr(kBefore.size(), between - kBefore.size()),
+                     what.substr(between + kBetween.size()));
+}
+
 // A whole number as CLI11 reads it is cut to the widest type's range, or wraps: the word itself is judged.
 template <class Int>
 Status check_fits(const std::string& option, const std::string& word) {
@@ -119,6 +129,8 @@ std::optional<int> parse(CLI::App& app, const Args& args) {
     return kDone;
   } catch (const CLI::ExtrasError&) {
     return misused(app, unexpected_word(app));
+  } catch (const CLI::ConversionError& error) {
+    return misused(app, not_converted(error.what()));
   } catch (const CLI::ParseError& error) {
     // A mistyped --layer is an unknown option, not a missing one.
     return misused(app, app.remaining().empty() ? error.what() : unexpected_word(app));

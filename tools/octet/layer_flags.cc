@@ -21,8 +21,10 @@ Result<size_t> find_name(std::string_view option, std::string_view name,
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == name) return i;
   }
-  std::string all;
-  for (const std::string_view n : names) all += fmt::format("{}{}", all.empty() ? "" : ", ", n);
+  // More would hide the sentence.
+  constexpr size_t kMostShown = 10;
+  const std::string all = names.size() <= kMostShown ? fmt::format("{}", fmt::join(names, ", "))
+                                                     : "those of octet list";
   return misuse(fmt::format("{}: found '{}', want one of {}{}", option, name, all,
                             did_you_mean(name, names)));
 }

@@ -34,7 +34,8 @@ bool is_result(const fs::path& path) {
 // passes.
 class Result {
  public:
-  explicit Result(const fs::path& output) : path_(output), was_there_(is_result(output)) {
+  explicit Result(const fs::path& output)
+      : path_(checkpoint::written_path(output)), was_there_(is_result(path_)) {
     if (was_there_) older_output = path_.c_str();
   }
   ~Result() {
