@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needs an SM 9.0 device. Random routings of Hopper's layer at V4.1's size, from logits and x to y, each element of h, rows and y judged in
-// float64 on the device (float64_judge.cuh).
+// Needs an SM 9.0 device. Random routings of Hopper's layer at V4.1's size, in each of its launches, from logits and x to y, each element of
+// h, rows and y judged in float64 on the device (float64_judge.cuh); and that this judge sees what is wrong.
 //
-//   OCTET_ROUTINGS=10000 octet_sm90_stress_test --gtest_filter='Mxfp8Routings.*'      200 otherwise; OCTET_SHAPE as decode_layer.cuh says
+//   OCTET_ROUTINGS=10000 octet_sm90_stress_test --gtest_filter='*Routings.*'      200 otherwise; OCTET_SHAPE as decode_layer.cuh says
+//   --gtest_filter='*Routings.*/experts_bf16_nvfp4_sm90'                          one launch
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -35,8 +36,10 @@ std::vector<int32_t> random_ids(int kind, int64_t experts, std::mt19937& rng) {
   return ids;
 }
 
-TEST(Mxfp8Routings, AreTheReferenceWithinItsRoom) {
-  const DecodeLayer layer(decode_shape());
+class Routings : public testing::TestWithParam<Formats> {};
+
+TEST_P(Routings, AreTheReferenceWithinItsRoom) {
+  const DecodeLayer layer(GetParam());
   const int64_t experts = layer.shape.experts;
   for (const int64_t e : {int64_t{0}, experts / 2 + 1, experts - 1}) layer.expect_packed(e);
   if (HasFailure()) return;
@@ -85,6 +88,9 @@ TEST(Mxfp8Routings, AreTheReferenceWithinItsRoom) {
                   << v.hi;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Sm90, Routings, testing::ValuesIn(kAllFormats),
+                         [](const auto& info) { return name_of(info.param); });
 
 }  // namespace
 }  // namespace octet::sm90
