@@ -4,6 +4,7 @@
 //   seed ─► codes, scales (canonical: as a checkpoint has them) ─► packed (layouts/stream_fp4.h; expect_packed(): as the host packs)
 #pragma once
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -104,7 +105,19 @@ struct PackArgs {
   layouts::StreamMatrix matrix;
   int64_t matrix_offset, expert_bytes;
   uint8_t* to;
+  // nvcc makes a trap, without a word, of a function that reads these of the host's.
+  std::array<uint8_t, 4> nv_magnitude = layouts::kStreamNvMagnitude,
+                         nv_sign = layouts::kStreamNvSign;
 };
+// layouts::stream_nv_scale_word().
+__device__ inline uint32_t nv_scale_word(const PackArgs& a, uint32_t scales) {
+  uint32_t word = 0;
+  for (size_t c = 0; c < 4; ++c) {
+    const uint32_t magnitude = scales >> (8 * c) & 0x7FU, sign = scales >> (8 * c + 7) & 1U;
+    word |= __funnelshift_l(magnitude, magnitude, a.nv_magnitude[c]) | sign << a.nv_sign[c];
+  }
+  return word;
+}
 static __global__ void pack_records(const __grid_constant__ PackArgs a) {
   const int64_t record = blockIdx.x, pair = record % a.matrix.pairs,
                 strip = record / a.matrix.pairs % a.matrix.strips,
@@ -145,8 +158,7 @@ static __global__ void pack_records(const __grid_constant__ PackArgs a) {
       const int64_t block = (row * a.from.cols + k) / scale_block(a.from.format);
       four |= uint32_t{scales[block]} << (8 * c);
     }
-    words[thread] =
-        is_nv ? layouts::stream_nv_scale_word(four) : layouts::stream_mx_scale_word(four);
+    words[thread] = is_nv ? nv_scale_word(a, four) : layouts::stream_mx_scale_word(four);
   }
 }
 
@@ -250,8 +262,12 @@ class DecodeLayer {
     return m;
   }
   void pack(const Canonical& from, const layouts::StreamMatrix& matrix, int64_t offset) const {
-    const PackArgs a{
-        from, weights.order, matrix, offset, weights.sizes.expert_bytes(), packed_.as<uint8_t>()};
+    const PackArgs a{.from = from,
+                     .order = weights.order,
+                     .matrix = matrix,
+                     .matrix_offset = offset,
+                     .expert_bytes = weights.sizes.expert_bytes(),
+                     .to = packed_.as<uint8_t>()};
     const auto threads = static_cast<unsigned>(matrix.record_bytes() / 4);  // a word each
     pack_records<<<static_cast<unsigned>(shape.experts * matrix.strips * matrix.pairs), threads>>>(
         a);

@@ -91,6 +91,14 @@ static __global__ void read_x(const __grid_constant__ JudgeArgs a) {
   }
 }
 
+// sqrt(log(1 + exp(logit))), each root by a step of Newton's from binary32's: the simulator has neither sqrt nor what CUDA's log takes in
+// binary64.
+__device__ inline double score_of(double logit) {
+  const double v = 1 + exp(logit), near_log = logf(static_cast<float>(v));
+  const double log = near_log + (v * exp(-near_log) - 1);
+  const double near_root = sqrtf(static_cast<float>(log));
+  return 0.5 * (near_root + log / near_root);
+}
 // Section 4 for the logits of make_request. A thread a slot.
 static __global__ void judge_routing(const __grid_constant__ JudgeArgs a) {
   const auto slot = static_cast<int>(threadIdx.x);
@@ -104,7 +112,7 @@ static __global__ void judge_routing(const __grid_constant__ JudgeArgs a) {
   double sum = 0, mine = 0;
   for (int j = first; j < first + kTopK; ++j) {
     const double logit = a.logits[slot / kTopK * a.experts + a.wanted[j]];
-    const double w = sqrt(log(1 + exp(logit)));
+    const double w = score_of(logit);
     sum += w;
     if (j == slot) mine = w;
   }

@@ -7,17 +7,17 @@
 //   MXFP8   section 12: min(K + 1, 8 sqrt(K) + K/8) u Σ|w x|, and 32 2^-13 max|w x| for each block of 32
 //   BF16    the lesser of that section's min(...) u Σ|w x| and what the kernel's own order (docs/kernels/experts_bf16_sm90.md, sm90/work.h)
 //           can lose:
-//             mma.sync   a step adds 16 exact products to the accumulator. All 17 are cut off below the last of 24 bits of the largest, and so
-//                        is the sum: 18 2u (|accumulator| + Σ|w x| of the step), whatever it adds first. Accumulators begin at zero with each
-//                        stage, one for the first and one for the second 16 of each block of 32.
+//             mma.sync   a step adds 16 exact products to the accumulator. All 17 are cut below 2^-25 of the largest, and their sum below 2^-23
+//                        of itself: an H200's bits (ptxsim/matrix/dot.h, docs/ptxsim.md). An 18th pays for judging by exact accumulators.
+//                        These begin at zero with each stage, one for the first and one for the second 16 of each block of 32.
 //             binary32   a stage's two accumulators, stages of a leaf, leaves, (p0 + p1) + (p2 + p3): each stage's sum goes through `adds`
 //                        roundings, so all of them lose at most adds u Σ|sum of a stage|.
-//           No fixed point (section 9): this kernel has x and h as they are. The bound by the order is some 15 times narrower at K 5120, and
-//           so narrow that a rounding to BF16 mostly has one right result.
+//           No fixed point (section 9): this kernel has x and h as they are. At K 5120 the section's bound is as wide as a step of BF16; that
+//           of the order, some hundredth of it, leaves a rounding to BF16 mostly one result.
 //   factor  of an expert, if it is there: one rounding, u |sum factor|. What decoded weights lack is a power of two.
 #pragma once
 
-#include <cfloat>
+#include <cmath>
 #include <cstdint>
 
 #include "decode_layer.cuh"
@@ -31,10 +31,15 @@ __device__ inline double rounded(double v, int bits, int least) {
   const int e = max(ilogb(v), least);
   return ldexp(rint(ldexp(v, bits - 1 - e)), e - bits + 1);
 }
+// Of any sign; the simulator has no copysign of binary64.
 __device__ inline double to_e4m3(double v) {
-  return copysign(fmin(rounded(fabs(v), 4, -6), 448.0), v);
+  const double r = fmin(rounded(fabs(v), 4, -6), 448.0);
+  return v < 0 ? -r : r;
 }
-__device__ inline double to_bf16(double v) { return copysign(rounded(fabs(v), 8, -126), v); }
+__device__ inline double to_bf16(double v) {
+  const double r = rounded(fabs(v), 8, -126);
+  return v < 0 ? -r : r;
+}
 // E4M3 in units of 2^-9; false for NaN.
 __device__ inline bool e4m3_units(uint8_t code, int& units) {
   const int e = code >> 3 & 15, m = code & 7;
@@ -50,13 +55,16 @@ __device__ inline int e2m1_units(uint32_t code) {
 
 // How the launch adds up a row of one matrix.
 struct SumOrder {
+  double any;               // section 12's room, whatever the order, of Σ|w x|
   int width, stage_blocks;  // of 32
   int adds;                 // binary32 roundings that a stage's sum goes through at most
 };
 inline SumOrder sum_order(const layouts::StreamMatrix& m, int64_t width) {
   const Leaves leaves = leaves_of(static_cast<int>(m.num_stages()));
   constexpr int kAccumulators = 1, kLeavesOfAPartial = kMostLeaves / kPartials, kTree = 2;
-  return {static_cast<int>(width), static_cast<int>(2 * m.stage_pairs),
+  const auto k = static_cast<double>(width);
+  return {std::fmin(k + 1, 8 * std::sqrt(k) + k / 8) * 0x1p-24, static_cast<int>(width),
+          static_cast<int>(2 * m.stage_pairs),
           kAccumulators + leaves.stages_a_leaf + kLeavesOfAPartial + kTree};
 }
 
@@ -147,7 +155,9 @@ __device__ inline Sum product(const float* x, const WeightRow& w, const SumOrder
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const double after = accumulated(s[half].sum, block, order.stage_blocks, carry[half]);
-        if (block < blocks) lost += 18 * 2 * kU * (fabs(after - s[half].sum) + s[half].mass);
+        const double before = after - s[half].sum;
+        if (block < blocks)
+          lost += 18 * 0x1p-25 * fmax(fabs(before), s[half].most) + 0x1p-23 * fabs(after);
         stage += after;
       }
       if (block == blocks - 1 || (block < blocks && (block + 1) % order.stage_blocks == 0))
@@ -157,7 +167,7 @@ __device__ inline Sum product(const float* x, const WeightRow& w, const SumOrder
   value = of_warp(value);
   mass = of_warp(mass);
   lost = of_warp(lost);
-  const double k = order.width, any_order = fmin(k + 1, 8 * sqrt(k) + k / 8) * kU * mass;
+  const double any_order = order.any * mass;
   const bool is_mxfp8 = Traits::kActivations == Activations::kMxfp8;
   Sum sum{value, is_mxfp8 ? any_order + lost : fmin(any_order, lost)};
   if (w.factor != nullptr) {

@@ -5,7 +5,6 @@
 //   OCTET_ROUTINGS=10000 octet_sm90_stress_test --gtest_filter='*Routings.*'      200 otherwise; OCTET_SHAPE as decode_layer.cuh says
 //   --gtest_filter='*Routings.*/experts_bf16_nvfp4_sm90'                          one launch
 #include <algorithm>
-#include <cmath>
 #include <random>
 
 #include "float64_judge.cuh"
@@ -87,6 +86,132 @@ TEST_P(Routings, AreTheReferenceWithinItsRoom) {
                   << ", column " << v.column << ": got " << v.got << ", want " << v.lo << " ... "
                   << v.hi;
   }
+}
+
+// What a launch left, with something changed, as the judge finds it.
+class Planted {
+ public:
+  Planted(const DecodeLayer& layer, const DecodeCall& call, const std::vector<int32_t>& wanted)
+      : layer_(layer), call_(call), wanted_(wanted) {}
+
+  // Changes `count` elements at `at`, judges, changes them back. Returns how many were outside at `stage`.
+  template <class T, class Change>
+  unsigned long long outside(Stage stage, T* at, int64_t count, const Change& change) const {
+    std::vector<T> was(size_of(count));
+    expect_ok(cudaMemcpy(was.data(), at, was.size() * sizeof(T), cudaMemcpyDeviceToHost));
+    std::vector<T> now = was;
+    change(now);
+    expect_ok(cudaMemcpy(at, now.data(), now.size() * sizeof(T), cudaMemcpyHostToDevice));
+    const unsigned long long found = judged(wanted_).outside[stage];
+    expect_ok(cudaMemcpy(at, was.data(), was.size() * sizeof(T), cudaMemcpyHostToDevice));
+    return found;
+  }
+  Verdict judged(const std::vector<int32_t>& wanted) const {
+    const OnDevice<int32_t> ids(wanted);
+    const Judge judge(layer_);
+    const Stream stream;
+    judge.enqueue(call_, ids.get(), 0, stream);
+    finish(stream, "judge", 600);
+    return judge.verdict();
+  }
+  uint8_t* half() const {
+    LaunchWord word{};
+    expect_ok(cudaMemcpy(&word, call_.workspace.get() + ExpertsWorkspace::kWordAt, sizeof word,
+                         cudaMemcpyDeviceToHost));
+    return call_.workspace.get() + ExpertsWorkspace::kHalvesAt +
+           word.last_half() * call_.at().half_bytes;
+  }
+  Bf16* row(int slot) const {
+    return reinterpret_cast<Bf16*>(half() + call_.at().rows_at) + slot * layer_.shape.hidden;
+  }
+  // All records of a slot's tile, and where element `column` of the slot is in them.
+  uint8_t* tile(int slot) const {
+    const HiddenPlace p = hidden_place(wanted_.data(), call_.tokens, slot);
+    return half() + call_.at().h_at + p.tile * tile_bytes();
+  }
+  int64_t tile_bytes() const { return call_.at().h_bytes / call_.tiles(); }
+  uint32_t h_at(int slot, int column) const {
+    const HiddenPlace p = hidden_place(wanted_.data(), call_.tokens, slot);
+    return layer_.formats.activations == Activations::kMxfp8
+               ? ActivationRecord::code_at(ActivationRecord::padded_rows(p.rows), p.row, column)
+               : Bf16Record::at(p.rows, p.row, column);
+  }
+
+ private:
+  const DecodeLayer& layer_;
+  const DecodeCall& call_;
+  const std::vector<int32_t>& wanted_;
+};
+
+// A row that shares its expert with another and a row alone; what is planted is in slot 0 and its expert.
+TEST_P(Routings, AreJudgedOutsideWhereSomethingIsPlanted) {
+  const DecodeLayer layer(GetParam());
+  const int64_t hidden = layer.shape.hidden, columns = layer.shape.intermediate;
+  const DecodeCall call(layer, 2);
+  std::vector<int32_t> wanted = {7, 1, 2, 3, 4, 5, 8, 7, 9, 1, 10, 11};
+  const OnDevice<int32_t> ids(wanted);
+  const Stream stream;
+  request(call, ids.get(), 1, stream);
+  call.launch(stream);
+  finish(stream, "a launch");
+  const Planted planted(layer, call, wanted);
+  const Verdict plain = planted.judged(wanted);
+  for (int stage = 0; stage < kStages; ++stage)
+    ASSERT_EQ(plain.outside[stage], 0U) << kStageNames[stage];
+
+  // `got` of `count` changed ones, want at least `share` of them.
+  const auto expect_seen = [](const char* what, unsigned long long got, int64_t count,
+                              double share) {
+    std::printf("%s: %llu of %lld seen\n", what, got, static_cast<long long>(count));
+    EXPECT_GE(static_cast<double>(got), share * static_cast<double>(count)) << what;
+  };
+  const bool is_mxfp8 = GetParam().activations == Activations::kMxfp8;
+  const auto flipped = [](uint16_t bit) {
+    return [bit](std::vector<Bf16>& v) {
+      for (Bf16& e : v) e.bits ^= bit;
+    };
+  };
+  expect_seen("an id", planted.outside(kIds, call.ids.get(), 1, [](auto& v) { ++v[0]; }), 1, 1);
+  expect_seen(
+      "a weight by 2^-17 of itself",
+      planted.outside(kWeights, call.weights.get(), 1, [](auto& v) { v[0] *= 1 + 0x1p-17F; }), 1,
+      1);
+  expect_seen("y's last bits", planted.outside(kY, call.y.get(), hidden, flipped(1)), hidden, 1);
+  // The room of MXFP8 is wider than the last bits.
+  expect_seen(is_mxfp8 ? "a row's bits 3" : "a row's last bits",
+              planted.outside(kRows, planted.row(0), hidden, flipped(is_mxfp8 ? 8 : 1)), hidden,
+              0.75);
+  expect_seen("another slot's row",
+              planted.outside(kRows, planted.row(0), 2 * hidden,
+                              [&](auto& v) { std::copy_n(v.begin() + hidden, hidden, v.begin()); }),
+              hidden, 0.9);
+  expect_seen(is_mxfp8 ? "h's bits 1" : "h's last bits",
+              planted.outside(kH, planted.tile(0), planted.tile_bytes(),
+                              [&](auto& v) {
+                                for (int c = 0; c < columns; ++c)
+                                  v[planted.h_at(0, c)] ^= is_mxfp8 ? 2U : 1U;
+                              }),
+              columns, is_mxfp8 ? 0.25 : 0.75);
+  // A sign in each gate row, and in each row of w2, of the expert that slots 0 and 7 share.
+  const auto signs = [](const Canonical& m) {
+    return [stride = size_of(m.cols / 2)](auto& v) {
+      for (size_t i = 0; i < v.size(); i += stride) v[i + i / stride % stride] ^= 0x08U;
+    };
+  };
+  const Canonical &w13 = layer.canonical.w13, &w2 = layer.canonical.w2;
+  expect_seen("a weight's sign in each gate row",
+              planted.outside(kH, w13.codes + wanted[0] * w13.code_bytes(), w13.code_bytes() / 2,
+                              signs(w13)),
+              2 * columns, is_mxfp8 ? 0.02 : 0.25);
+  expect_seen(
+      "a weight's sign in each row of w2",
+      planted.outside(kRows, w2.codes + wanted[0] * w2.code_bytes(), w2.code_bytes(), signs(w2)),
+      2 * hidden, is_mxfp8 ? 0.1 : 0.25);
+  wanted[0] = wanted[7] = 6;  // which no row has, and whose tile would be there
+  const Verdict other = planted.judged(wanted);
+  expect_seen("another expert, in ids", other.outside[kIds], 2, 1);
+  expect_seen("another expert, in h", other.outside[kH], 2 * columns, 0.9);
+  expect_seen("another expert, in rows", other.outside[kRows], 2 * hidden, 0.9);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sm90, Routings, testing::ValuesIn(kAllFormats),
