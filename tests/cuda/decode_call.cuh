@@ -181,7 +181,8 @@ class DecodeCall {
     a.top_k = kTopK;
     a.hidden = layer.shape.hidden;
     a.intermediate = layer.shape.intermediate;
-    a.activations = Activations::kMxfp8;
+    a.activations = layer.formats.activations;
+    if (a.activations == Activations::kBf16) a.x = x.get();
     return a;
   }
 };

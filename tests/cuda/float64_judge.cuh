@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of Hopper's layer judged on the device, in float64 from canonical weights, by plain kernels that know semantics.md and no kernel of
-// the library's.
+// A call of Hopper's layer judged on the device, in float64 from canonical weights, by plain kernels that know semantics.md and of the
+// launches only in which formats they are and in which order they add (judge_products.cuh).
 //
-//   x ─► quantize_x ─► judge_up ─► span of h ─► judge_h ◄── h found (activation_record.h) ─► judge_down ◄── rows found ─► judge_y ◄── y found
+//   x ─► read_x ─► judge_up ─► span of h ─► judge_h ◄── h found (activation_record.h) ─► judge_down ◄── rows found ─► judge_y ◄── y found
 //   wanted ids, logits ─► judge_routing ◄── ids and weights found
 //
-// Room: section 12. Products of codes are integers below 2^27 a block of 32, so a block's sum is exact in int32. For the values that
-// decode_layer.cuh and decode_call.cuh make: numbers and scales far from the ends of their ranges; anything else is reported as outside.
+// h and rows are right where they are the rounding of a number inside the room of judge_products.cuh; rows are judged from the h that was
+// found, y, by its bytes, from the rows and weights that were. For the values that decode_layer.cuh and decode_call.cuh make: numbers and
+// scales far from the ends of their ranges; anything else is reported as outside.
 #pragma once
 
-#include <cfloat>
 #include <cstdint>
 
 #include "decode_call.cuh"
+#include "judge_products.cuh"
 #include "sm90/activation_record.h"
 
 namespace octet::sm90 {
@@ -28,7 +29,8 @@ struct Verdict {
 };
 struct JudgeArgs {
   CanonicalWeights weights;
-  const float* limit;
+  const float *limit, *gate_alpha, *up_alpha, *down_alpha;  // of experts; but limit null: 1
+  SumOrder up_order, down_order;
   const int32_t* wanted;  // [T, k]
   const float* logits;
   const __nv_bfloat16 *x, *y;
@@ -39,9 +41,8 @@ struct JudgeArgs {
   int64_t h_tile_bytes;
   int tokens, hidden, intermediate, experts, routing;
   // Scratch
-  int32_t *x_codes, *h_codes;    // [T, H], [T k, I]: E4M3 in units of 2^-9
-  uint8_t *x_scales, *h_scales;  // [T, H/32], [T k, I/32]
-  double2* h_span;               // [T k, I]
+  float *x_read, *h_found;  // [T, H], [T k, I]
+  double2* h_span;          // [T k, I]
   Verdict* verdict;
 };
 
@@ -73,44 +74,31 @@ __device__ inline void count_judged(const JudgeArgs& a, Stage stage,
     atomicAdd(&a.verdict->judged[stage], static_cast<unsigned long long>(__popc(there)));
 }
 
-// v >= 0 to the nearest number of `bits` significant bits, ties to even; below 2^least in steps of 2^(least - bits + 1).
-__device__ inline double rounded(double v, int bits, int least) {
-  if (v == 0) return 0;
-  const int e = max(ilogb(v), least);
-  return ldexp(rint(ldexp(v, bits - 1 - e)), e - bits + 1);
-}
-__device__ inline double to_e4m3(double v) {
-  return copysign(fmin(rounded(fabs(v), 4, -6), 448.0), v);
-}
-__device__ inline double to_bf16(double v) { return copysign(rounded(fabs(v), 8, -126), v); }
-// E4M3 in units of 2^-9; false for NaN.
-__device__ inline bool e4m3_units(uint8_t code, int& units) {
-  const int e = code >> 3 & 15, m = code & 7;
-  units = e == 0 ? m : (8 + m) << (e - 1);
-  if ((code & 0x80) != 0) units = -units;
-  return (code & 0x7F) != 0x7F;
-}
-// E2M1 in units of 1/2.
-__device__ inline int e2m1_units(uint32_t code) {
-  const auto magnitude = static_cast<int>(0xC8643210U >> (4 * (code & 7U)) & 15U);
-  return (code & 8U) != 0 ? -magnitude : magnitude;
-}
-
-// Section 3, closed form. A thread a block of 32.
-static __global__ void quantize_x(const __grid_constant__ JudgeArgs a) {
+// x as the products read it: as it is, or section 3, closed form. A thread a block of 32.
+template <class Traits>
+static __global__ void read_x(const __grid_constant__ JudgeArgs a) {
   const int block = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (block >= a.tokens * a.hidden / 32) return;
   const auto* bits = reinterpret_cast<const uint16_t*>(a.x) + block * 32;
   int most = 0;
   for (int i = 0; i < 32; ++i) most = max(most, bits[i] & 0x7FFF);
   const int code = (most >> 7) - 8 + ((most & 127) > 96 ? 1 : 0);
-  a.x_scales[block] = static_cast<uint8_t>(code);
   for (int i = 0; i < 32; ++i) {
-    const double v = __bfloat162float(a.x[block * 32 + i]);
-    a.x_codes[block * 32 + i] = static_cast<int32_t>(ldexp(to_e4m3(ldexp(v, 127 - code)), 9));
+    double v = __bfloat162float(a.x[block * 32 + i]);
+    if (Traits::kActivations == Activations::kMxfp8)
+      v = ldexp(to_e4m3(ldexp(v, 127 - code)), code - 127);
+    a.x_read[block * 32 + i] = static_cast<float>(v);
   }
 }
 
+// sqrt(log(1 + exp(logit))), each root by a step of Newton's from binary32's: the simulator has neither sqrt nor what CUDA's log takes in
+// binary64.
+__device__ inline double score_of(double logit) {
+  const double v = 1 + exp(logit), near_log = logf(static_cast<float>(v));
+  const double log = near_log + (v * exp(-near_log) - 1);
+  const double near_root = sqrtf(static_cast<float>(log));
+  return 0.5 * (near_root + log / near_root);
+}
 // Section 4 for the logits of make_request. A thread a slot.
 static __global__ void judge_routing(const __grid_constant__ JudgeArgs a) {
   const auto slot = static_cast<int>(threadIdx.x);
@@ -124,7 +112,7 @@ static __global__ void judge_routing(const __grid_constant__ JudgeArgs a) {
   double sum = 0, mine = 0;
   for (int j = first; j < first + kTopK; ++j) {
     const double logit = a.logits[slot / kTopK * a.experts + a.wanted[j]];
-    const double w = sqrt(log(1 + exp(logit)));
+    const double w = score_of(logit);
     sum += w;
     if (j == slot) mine = w;
   }
@@ -134,45 +122,8 @@ static __global__ void judge_routing(const __grid_constant__ JudgeArgs a) {
     report_outside(a, kWeights, slot, 0, found, weight - room, weight + room);
 }
 
-struct Sum {
-  double value, room;
-};
-// x [K/32][33] codes in shared memory (the 33rd keeps lanes on banks of their own), one warp; every lane has the result.
-__device__ inline Sum product(const int32_t* x, const uint8_t* x_scales, const uint8_t* codes,
-                              const uint8_t* scales, int width) {
-  double value = 0, mass = 0, truncated = 0;
-  for (int block = static_cast<int>(threadIdx.x) % 32; block < width / 32; block += 32) {
-    const uint4 four = reinterpret_cast<const uint4*>(codes)[block];
-    const uint32_t words[4] = {four.x, four.y, four.z, four.w};
-    int sum = 0, magnitudes = 0, most = 0;
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int p = e2m1_units(words[i / 8] >> (i % 8 * 4)) * x[block * 33 + i];
-      sum += p;
-      magnitudes += abs(p);
-      most = max(most, abs(p));
-    }
-    const double unit = ldexp(1.0, scales[block] + x_scales[block] - 254 - 10);
-    value += unit * sum;
-    mass += unit * magnitudes;
-    truncated += unit * most * (32 * 0x1p-13);
-  }
-  for (int lane = 16; lane > 0; lane /= 2) {
-    value += __shfl_xor_sync(~0U, value, lane);
-    mass += __shfl_xor_sync(~0U, mass, lane);
-    truncated += __shfl_xor_sync(~0U, truncated, lane);
-  }
-  const double k = width;
-  return {value, fmin(k + 1, 8 * sqrt(k) + k / 8) * 0x1p-24 * mass + truncated};
-}
-__device__ inline void to_shared(int32_t* x, const int32_t* from, int width) {
-  for (auto i = static_cast<int>(threadIdx.x); i < width; i += static_cast<int>(blockDim.x))
-    x[i / 32 * 33 + i % 32] = from[i];
-  __syncthreads();
-}
-
 __device__ inline double silu(double gate) { return gate / (1 + exp(-gate)); }
-// Section 7 over intervals. Binary32 adds, relative, 5 * 2^-23 for the reciprocal, the sum and the products, and (1 - sigmoid) (|gate| + 2)
+// Sections 7 and 9 over intervals, before any rounding of h. Binary32 adds, relative, 5 * 2^-23 for the reciprocal, the sum and the products, and (1 - sigmoid) (|gate| + 2)
 // 2^-23 for the exponential and its argument.
 __device__ inline double2 swiglu_span(const Sum& gate, const Sum& up, double limit) {
   constexpr double kTurn = -1.2784645427610738;  // where silu is least
@@ -191,25 +142,39 @@ __device__ inline double2 swiglu_span(const Sum& gate, const Sum& up, double lim
 
 constexpr int kJudgeThreads = 256, kUpParts = 8, kDownParts = 16;
 // A block a slot and part of the columns, a warp a column.
+template <class Traits>
 static __global__ void judge_up(const __grid_constant__ JudgeArgs a) {
-  extern __shared__ int32_t x[];
+  extern __shared__ float x[];
   const auto slot = static_cast<int>(blockIdx.x);
   const int token = slot / kTopK, expert = a.wanted[slot];
-  to_shared(x, a.x_codes + int64_t{token} * a.hidden, a.hidden);
+  to_shared(x, a.x_read + int64_t{token} * a.hidden, a.hidden);
   const Canonical& w = a.weights.w13;
-  const uint8_t *codes = w.codes + expert * w.code_bytes(),
-                *scales = w.scales + expert * w.scale_bytes();
-  const uint8_t* x_scales = a.x_scales + token * a.hidden / 32;
   const int warp = static_cast<int>(blockIdx.y * kJudgeThreads + threadIdx.x) / 32;
   for (int column = warp; column < a.intermediate; column += kUpParts * kJudgeThreads / 32) {
-    const int64_t gate_row = column, up_row = column + a.intermediate;
-    const Sum gate = product(x, x_scales, codes + gate_row * a.hidden / 2,
-                             scales + gate_row * a.hidden / 32, a.hidden);
-    const Sum up = product(x, x_scales, codes + up_row * a.hidden / 2,
-                           scales + up_row * a.hidden / 32, a.hidden);
+    const Sum gate = product<Traits>(x, weight_row(w, a.gate_alpha, expert, column), a.up_order),
+              up = product<Traits>(x, weight_row(w, a.up_alpha, expert, column + a.intermediate),
+                                   a.up_order);
     if (threadIdx.x % 32 == 0)
       a.h_span[slot * a.intermediate + column] = swiglu_span(gate, up, a.limit[expert]);
   }
+}
+
+// Where h of a slot is. Tiles are experts ascending, their rows tokens ascending.
+struct HiddenPlace {
+  int tile, row, rows;
+};
+__host__ __device__ inline HiddenPlace hidden_place(const int32_t* wanted, int tokens, int slot) {
+  const int token = slot / kTopK, expert = wanted[slot];
+  HiddenPlace p{};
+  for (int s = 0; s < tokens * kTopK; ++s) {
+    const int e = wanted[s];
+    p.rows += e == expert ? 1 : 0;
+    p.row += e == expert && s / kTopK < token ? 1 : 0;
+    bool is_first = e < expert;
+    for (int before = 0; is_first && before < s; ++before) is_first = wanted[before] != e;
+    p.tile += is_first ? 1 : 0;
+  }
+  return p;
 }
 
 // Section 7: code of a block of h from its largest magnitude.
@@ -218,27 +183,9 @@ __device__ inline int h_scale_code(double amax) {
   const uint32_t v = __float_as_uint(__fmul_rn(found, __uint_as_float(0x3B124925U)));
   return static_cast<int>(v >> 23) + ((v & 0x7FFFFFU) != 0 ? 1 : 0);
 }
-// A warp a block of 32 columns.
-static __global__ void judge_h(const __grid_constant__ JudgeArgs a) {
-  const auto lane = static_cast<int>(threadIdx.x) % 32;
-  const int all = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) / 32,
-            blocks = a.intermediate / 32;
-  const int slot = all / blocks, block = all % blocks;
-  if (slot >= a.tokens * kTopK) return;
-  const int token = slot / kTopK, expert = a.wanted[slot];
-  // Tiles are experts ascending, their rows tokens ascending.
-  int tile = 0, row = 0, rows = 0;
-  for (int s = 0; s < a.tokens * kTopK; ++s) {
-    const int e = a.wanted[s];
-    rows += e == expert ? 1 : 0;
-    row += e == expert && s / kTopK < token ? 1 : 0;
-    bool is_first = e < expert;
-    for (int before = 0; is_first && before < s; ++before) is_first = a.wanted[before] != e;
-    tile += is_first ? 1 : 0;
-  }
-  const uint8_t* h = half_of(a) + a.at.h_at + tile * a.h_tile_bytes;
-  rows = ActivationRecord::padded_rows(rows);
-  const int column = block * 32 + lane;
+// Section 7: an element of a block in its scale, which must be one that the block may have. A whole warp, a lane an element.
+__device__ inline void judge_h_element(const JudgeArgs& a, const uint8_t* h,
+                                       const HiddenPlace& place, int slot, int column) {
   const double2 span = a.h_span[slot * a.intermediate + column];
   double least = span.x <= 0 && span.y >= 0 ? 0 : fmin(fabs(span.x), fabs(span.y)),
          most = fmax(fabs(span.x), fabs(span.y));
@@ -246,38 +193,59 @@ static __global__ void judge_h(const __grid_constant__ JudgeArgs a) {
     least = fmax(least, __shfl_xor_sync(~0U, least, other));
     most = fmax(most, __shfl_xor_sync(~0U, most, other));
   }
-  const auto bits =
-      *reinterpret_cast<const uint32_t*>(h + ActivationRecord::scale_at(rows, row, block * 32));
+  const int rows = ActivationRecord::padded_rows(place.rows);
+  const auto bits = *reinterpret_cast<const uint32_t*>(
+      h + ActivationRecord::scale_at(rows, place.row, column / 32 * 32));
   const auto scale = static_cast<int>(bits >> 23);
   int units = 0;
-  const bool is_number = e4m3_units(h[ActivationRecord::code_at(rows, row, column)], units);
+  const bool is_number = e4m3_units(h[ActivationRecord::code_at(rows, place.row, column)], units);
   const bool is_scale = scale > 0 && scale < 255 && (bits & 0x7FFFFFU) == 0 && least > 0 &&
                         scale >= h_scale_code(least) && scale <= h_scale_code(most);
   const double lo = to_e4m3(ldexp(span.x, 127 - scale)), hi = to_e4m3(ldexp(span.y, 127 - scale)),
                got = ldexp(units, -9);
-  count_judged(a, kH, true);
   if (!(is_number && is_scale && got >= lo && got <= hi))
     report_outside(a, kH, slot, column, ldexp(got, scale - 127), ldexp(lo, scale - 127),
                    ldexp(hi, scale - 127));
-  a.h_codes[slot * a.intermediate + column] = units;
-  if (lane == 0) a.h_scales[slot * blocks + block] = static_cast<uint8_t>(scale);
+  a.h_found[slot * a.intermediate + column] = static_cast<float>(ldexp(got, scale - 127));
+}
+// Section 9: one rounding to BF16.
+__device__ inline void judge_h_element_bf16(const JudgeArgs& a, const uint8_t* h,
+                                            const HiddenPlace& place, int slot, int column) {
+  const double2 span = a.h_span[slot * a.intermediate + column];
+  const float got = __bfloat162float(
+      *reinterpret_cast<const __nv_bfloat16*>(h + Bf16Record::at(place.rows, place.row, column)));
+  const double lo = to_bf16(span.x), hi = to_bf16(span.y);
+  if (!(got >= lo && got <= hi)) report_outside(a, kH, slot, column, got, lo, hi);
+  a.h_found[slot * a.intermediate + column] = got;
+}
+// A warp a block of 32 columns.
+template <class Traits>
+static __global__ void judge_h(const __grid_constant__ JudgeArgs a) {
+  const auto lane = static_cast<int>(threadIdx.x) % 32;
+  const int all = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) / 32,
+            blocks = a.intermediate / 32;
+  const int slot = all / blocks, column = all % blocks * 32 + lane;
+  if (slot >= a.tokens * kTopK) return;
+  const HiddenPlace place = hidden_place(a.wanted, a.tokens, slot);
+  const uint8_t* h = half_of(a) + a.at.h_at + place.tile * a.h_tile_bytes;
+  count_judged(a, kH, true);
+  if constexpr (Traits::kActivations == Activations::kMxfp8) {
+    judge_h_element(a, h, place, slot, column);
+  } else {
+    judge_h_element_bf16(a, h, place, slot, column);
+  }
 }
 
 // From the h that was found. A block a slot and part of the outputs, a warp an output.
+template <class Traits>
 static __global__ void judge_down(const __grid_constant__ JudgeArgs a) {
-  extern __shared__ int32_t h[];
+  extern __shared__ float h[];
   const auto slot = static_cast<int>(blockIdx.x);
-  const int expert = a.wanted[slot];
-  to_shared(h, a.h_codes + slot * a.intermediate, a.intermediate);
-  const Canonical& w = a.weights.w2;
-  const uint8_t *codes = w.codes + expert * w.code_bytes(),
-                *scales = w.scales + expert * w.scale_bytes();
+  to_shared(h, a.h_found + slot * a.intermediate, a.intermediate);
   const int warp = static_cast<int>(blockIdx.y * kJudgeThreads + threadIdx.x) / 32;
   for (int n = warp; n < a.hidden; n += kDownParts * kJudgeThreads / 32) {
-    const int64_t row = n;
     const Sum sum =
-        product(h, a.h_scales + slot * a.intermediate / 32, codes + row * a.intermediate / 2,
-                scales + row * a.intermediate / 32, a.intermediate);
+        product<Traits>(h, weight_row(a.weights.w2, a.down_alpha, a.wanted[slot], n), a.down_order);
     const double lo = to_bf16(sum.value - sum.room), hi = to_bf16(sum.value + sum.room),
                  got = __bfloat162float(rows_of(a)[int64_t{slot} * a.hidden + n]);
     count_judged(a, kRows, threadIdx.x % 32 == 0);
@@ -309,10 +277,8 @@ class Judge {
  public:
   explicit Judge(const DecodeLayer& layer)
       : layer_(layer),
-        x_codes_(std::vector<int32_t>(size_of(kMostRows * layer.shape.hidden))),
-        h_codes_(std::vector<int32_t>(size_of(kMostRows * kTopK * layer.shape.intermediate))),
-        x_scales_(std::vector<uint8_t>(size_of(kMostRows * layer.shape.hidden / 32))),
-        h_scales_(std::vector<uint8_t>(size_of(kMostRows * kTopK * layer.shape.intermediate / 32))),
+        x_read_(std::vector<float>(size_of(kMostRows * layer.shape.hidden))),
+        h_found_(std::vector<float>(size_of(kMostRows * kTopK * layer.shape.intermediate))),
         h_span_(std::vector<double2>(size_of(kMostRows * kTopK * layer.shape.intermediate))),
         verdict_(std::vector<Verdict>(1)) {}
 
@@ -321,6 +287,11 @@ class Judge {
     const DecodeShape& s = layer_.shape;
     const JudgeArgs a{.weights = layer_.canonical,
                       .limit = layer_.weights.limit,
+                      .gate_alpha = layer_.weights.gate_alpha,
+                      .up_alpha = layer_.weights.up_alpha,
+                      .down_alpha = layer_.weights.down_alpha,
+                      .up_order = sum_order(layer_.weights.sizes.w13, s.hidden),
+                      .down_order = sum_order(layer_.weights.sizes.w2, s.intermediate),
                       .wanted = wanted,
                       .logits = call.logits.get(),
                       .x = reinterpret_cast<const __nv_bfloat16*>(call.x.get()),
@@ -335,10 +306,8 @@ class Judge {
                       .intermediate = static_cast<int>(s.intermediate),
                       .experts = static_cast<int>(s.experts),
                       .routing = routing,
-                      .x_codes = x_codes_.get(),
-                      .h_codes = h_codes_.get(),
-                      .x_scales = x_scales_.get(),
-                      .h_scales = h_scales_.get(),
+                      .x_read = x_read_.get(),
+                      .h_found = h_found_.get(),
                       .h_span = h_span_.get(),
                       .verdict = verdict_.get()};
     const auto slots = static_cast<unsigned>(call.slots);
@@ -346,11 +315,14 @@ class Judge {
       return static_cast<unsigned>(ceil_div(threads, kJudgeThreads));
     };
     const auto shared_of = [](int64_t width) { return size_of(width / 32 * 33 * 4); };
-    quantize_x<<<blocks_of(call.tokens * s.hidden / 32), kJudgeThreads, 0, stream>>>(a);
     judge_routing<<<1, 64, 0, stream>>>(a);
-    judge_up<<<dim3(slots, kUpParts), kJudgeThreads, shared_of(s.hidden), stream>>>(a);
-    judge_h<<<blocks_of(call.slots * s.intermediate), kJudgeThreads, 0, stream>>>(a);
-    judge_down<<<dim3(slots, kDownParts), kJudgeThreads, shared_of(s.intermediate), stream>>>(a);
+    with_traits(layer_.formats.activations, layer_.formats.weights, [&]<class Traits>(Traits) {
+      read_x<Traits><<<blocks_of(call.tokens * s.hidden / 32), kJudgeThreads, 0, stream>>>(a);
+      judge_up<Traits><<<dim3(slots, kUpParts), kJudgeThreads, shared_of(s.hidden), stream>>>(a);
+      judge_h<Traits><<<blocks_of(call.slots * s.intermediate), kJudgeThreads, 0, stream>>>(a);
+      judge_down<Traits>
+          <<<dim3(slots, kDownParts), kJudgeThreads, shared_of(s.intermediate), stream>>>(a);
+    });
     judge_y<<<blocks_of(call.tokens * s.hidden), kJudgeThreads, 0, stream>>>(a);
     expect_ok(cudaGetLastError());
   }
@@ -358,8 +330,7 @@ class Judge {
 
  private:
   const DecodeLayer& layer_;
-  OnDevice<int32_t> x_codes_, h_codes_;
-  OnDevice<uint8_t> x_scales_, h_scales_;
+  OnDevice<float> x_read_, h_found_;
   OnDevice<double2> h_span_;
   OnDevice<Verdict> verdict_;
 };

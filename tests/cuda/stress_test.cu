@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needs an SM 9.0 device. Hopper's layer where it could hang or take what is not there yet: long chains of replays, several streams, SMs held
-// by somebody else, launches broken off. Bytes are compared with those of a call alone; what is right is judged in mxfp8_routings_test.cu.
+// Needs an SM 9.0 device. Hopper's layer, in each of its launches, where it could hang or take what is not there yet: long chains of replays,
+// several streams, SMs held by somebody else, launches broken off. Bytes are compared with those of a call alone; what is right is judged in
+// routings_test.cu.
 //
-//   OCTET_REPLAYS=1000000 octet_sm90_stress_test --gtest_filter='Mxfp8Stress.*'      1,000 otherwise; OCTET_SHAPE as decode_layer.cuh says
+//   OCTET_REPLAYS=1000000 octet_sm90_stress_test --gtest_filter='*Stress.*'      1,000 otherwise; OCTET_SHAPE as decode_layer.cuh says
+//   --gtest_filter='*Stress.*/experts_bf16_nvfp4_sm90'                           one launch
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <random>
+#include <string>
 
-#include "cuda/launch.h"
-#include "decode_call.cuh"
+#include "replays.cuh"
 #include "sm_holder.cuh"
 
 namespace octet::sm90 {
 namespace {
 
-class Mxfp8Stress : public testing::Test {
+class Stress : public testing::TestWithParam<Formats> {
  protected:
-  static void SetUpTestSuite() { layer_ = std::make_unique<DecodeLayer>(decode_shape()); }
-  static void TearDownTestSuite() { layer_.reset(); }
-  static const DecodeLayer& layer() { return *layer_; }
+  // All three are kept (11 GB at V4.1's size): each test runs on every launch before the next test does.
+  static const DecodeLayer& layer() {
+    std::unique_ptr<DecodeLayer>& made = layers_[name_of(GetParam())];
+    if (made == nullptr) made = std::make_unique<DecodeLayer>(GetParam());
+    return *made;
+  }
+  static void TearDownTestSuite() { layers_.clear(); }
 
   // Ids of request `number`: from 6 to 12 neighbouring experts.
   static std::vector<int32_t> wanted(uint64_t number) {
@@ -46,113 +53,15 @@ class Mxfp8Stress : public testing::Test {
   }
 
  private:
-  static std::unique_ptr<DecodeLayer> layer_;
+  static std::map<std::string, std::unique_ptr<DecodeLayer>> layers_;
 };
-std::unique_ptr<DecodeLayer> Mxfp8Stress::layer_;
+std::map<std::string, std::unique_ptr<DecodeLayer>> Stress::layers_;
+INSTANTIATE_TEST_SUITE_P(Sm90, Stress, testing::ValuesIn(kAllFormats),
+                         [](const auto& info) { return name_of(info.param); });
 
 // ---- Replays
 
-// A replay's number and the digest of those before it.
-struct Chain {
-  uint64_t replay, digest;
-};
-struct ReplayArgs {
-  Chain* chain;
-  __nv_bfloat16* x;
-  float* logits;
-  const Bf16* y;
-  const int32_t* ids;
-  int tokens, hidden, experts;
-  uint64_t seed;
-};
-__device__ int wanted_place(uint64_t random, int row, int expert, int experts) {
-  const auto first = static_cast<int>(random % static_cast<uint64_t>(experts));
-  const int step = 1 + static_cast<int>(random >> 32) % 4;
-  for (int j = 0; j < kTopK; ++j)
-    if ((first + (j + row * step) % 12) % experts == expert) return j;
-  return -1;
-}
-__global__ void next_request(const __grid_constant__ ReplayArgs a) {
-  cuda::let_next_begin();
-  cuda::wait_for_previous();
-  const uint64_t random = mix(a.seed + a.chain->replay);
-  const auto row = static_cast<int>(blockIdx.x);
-  const int first = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x),
-            step = static_cast<int>(gridDim.y * blockDim.x);
-  for (int e = first; e < a.experts; e += step) {
-    const int place = wanted_place(random, row, e, a.experts);
-    a.logits[row * a.experts + e] =
-        place >= 0 ? wanted_logit(place)
-                   : other_logit(mix(random + static_cast<uint64_t>(row * a.experts + e)));
-  }
-  for (int c = first; c < a.hidden; c += step)
-    a.x[int64_t{row} * a.hidden + c] = made_x(random, int64_t{row} * a.hidden + c);
-}
-// One block: y and ids into the digest, in an order that no timing changes.
-__global__ __launch_bounds__(1024) void fold(const __grid_constant__ ReplayArgs a) {
-  __shared__ unsigned long long sum;
-  if (threadIdx.x == 0) sum = 0;
-  cuda::let_next_begin();
-  cuda::wait_for_previous();
-  __syncthreads();
-  unsigned long long mine = 0;
-  const auto* y = reinterpret_cast<const uint64_t*>(a.y);  // H is a multiple of 32
-  const int words = a.tokens * a.hidden / 4, ids = a.tokens * kTopK;
-  for (auto i = static_cast<int>(threadIdx.x); i < words + ids; i += 1024) {
-    const uint64_t bits = i < words ? y[i] : static_cast<uint32_t>(a.ids[i - words]);
-    mine += mix(mix(bits) + static_cast<uint64_t>(i));
-  }
-  atomicAdd(&sum, mine);
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  a.chain->digest = mix(a.chain->digest + mix(sum));
-  a.chain->replay += 1;
-}
-
-class Replays {
- public:
-  Replays(const DecodeLayer& layer, int tokens, int ctas, uint64_t seed)
-      : call_(layer, tokens), chain_(std::vector<Chain>(1)) {
-    const ReplayArgs a{chain_.get(),
-                       reinterpret_cast<__nv_bfloat16*>(call_.x.get()),
-                       call_.logits.get(),
-                       call_.y.get(),
-                       call_.ids.get(),
-                       tokens,
-                       static_cast<int>(layer.shape.hidden),
-                       static_cast<int>(layer.shape.experts),
-                       seed};
-    cudaGraph_t graph = nullptr;
-    expect_ok(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    expect_ok(cuda::launch("next_request", next_request, dim3(static_cast<unsigned>(tokens), 4),
-                           256, a, stream_));
-    call_.launch(stream_, ctas);
-    expect_ok(cuda::launch("fold", fold, dim3(1), 1024, a, stream_));
-    expect_ok(cudaStreamEndCapture(stream_, &graph));
-    expect_ok(cudaGraphInstantiate(&exec_, graph, 0));
-    cudaGraphDestroy(graph);
-  }
-  Replays(const Replays&) = delete;
-  Replays& operator=(const Replays&) = delete;
-  ~Replays() { cudaGraphExecDestroy(exec_); }
-
-  Chain run(int64_t count) {
-    for (int64_t i = 0; i < count; ++i) {
-      expect_ok(cudaGraphLaunch(exec_, stream_));
-      if (i % 1000 == 999) finish(stream_, "replays");
-    }
-    finish(stream_, "replays");
-    return chain_.back().front();
-  }
-
- private:
-  DecodeCall call_;
-  OnDevice<Chain> chain_;
-  Stream stream_;
-  cudaGraphExec_t exec_ = nullptr;
-};
-
-TEST_F(Mxfp8Stress, ReplaysOnNewLogitsAreTheSameOnAnyGrid) {
+TEST_P(Stress, ReplaysOnNewLogitsAreTheSameOnAnyGrid) {
   const int64_t count = setting("OCTET_REPLAYS", 1000);
   const int sms = experts_ctas();
   const Chain one = Replays(layer(), kMostRows, sms, 1).run(count),
@@ -169,7 +78,7 @@ TEST_F(Mxfp8Stress, ReplaysOnNewLogitsAreTheSameOnAnyGrid) {
 
 // ---- Streams
 
-TEST_F(Mxfp8Stress, StreamsBesideOneAnotherGiveTheirOwnBytes) {
+TEST_P(Stress, StreamsBesideOneAnotherGiveTheirOwnBytes) {
   constexpr int kTokens[] = {1, 8, 3, 6};
   const auto rounds = static_cast<int>(setting("OCTET_ROUNDS", 50));
   std::vector<std::unique_ptr<DecodeCall>> calls;
@@ -194,7 +103,7 @@ TEST_F(Mxfp8Stress, StreamsBesideOneAnotherGiveTheirOwnBytes) {
 
 constexpr uint64_t kMostNs = 20'000'000'000;
 
-TEST_F(Mxfp8Stress, FewerSmsThanCtasGiveTheSameBytes) {
+TEST_P(Stress, FewerSmsThanCtasGiveTheSameBytes) {
   const Stream stream;
   const DecodeCall a(layer(), 8), b(layer(), 1), c(layer(), 5);
   const CallResult of_a = alone(a, 1, stream), of_b = alone(b, 2, stream),
@@ -217,7 +126,7 @@ TEST_F(Mxfp8Stress, FewerSmsThanCtasGiveTheSameBytes) {
   }
 }
 
-TEST_F(Mxfp8Stress, AllSmsHeldForAWhileChangeNoByte) {
+TEST_P(Stress, AllSmsHeldForAWhileChangeNoByte) {
   const Stream stream;
   const DecodeCall a(layer(), 8), b(layer(), 2);
   const CallResult of_a = alone(a, 4, stream), of_b = alone(b, 5, stream);
@@ -236,7 +145,7 @@ TEST_F(Mxfp8Stress, AllSmsHeldForAWhileChangeNoByte) {
 }
 
 // The holder takes SMs while a chain runs: between its kernels, so that some of their CTAs never begin before others have ended.
-TEST_F(Mxfp8Stress, SmsTakenInTheMidstOfAChainChangeNoByte) {
+TEST_P(Stress, SmsTakenInTheMidstOfAChainChangeNoByte) {
   const Stream stream;
   const DecodeCall a(layer(), 8), b(layer(), 3);
   const CallResult of_a = alone(a, 6, stream), of_b = alone(b, 7, stream);
@@ -275,7 +184,7 @@ class BrokenOff {
   cudaStream_t stream_;
 };
 
-TEST_F(Mxfp8Stress, ACallAfterAnyStateOfItsWorkspaceGivesItsBytes) {
+TEST_P(Stress, ACallAfterAnyStateOfItsWorkspaceGivesItsBytes) {
   const Stream stream;
   const DecodeCall call(layer(), 8), other(layer(), 8), fewer(layer(), 3);
   const CallResult want = alone(call, 8, stream);
@@ -285,8 +194,16 @@ TEST_F(Mxfp8Stress, ACallAfterAnyStateOfItsWorkspaceGivesItsBytes) {
   const auto all_of = [&](const DecodeCall& another) {
     expect_ok(launch_experts(another.experts(&call), experts_ctas(), stream));
   };
-  const auto made_ready = [&](const DecodeCall& another) {
+  // What comes before the launch from ids, and of BF16, where nothing does, that launch.
+  const bool is_mxfp8 = GetParam().activations == Activations::kMxfp8;
+  const auto from_ids = [&](const DecodeCall& another) {
     ExpertsArgs args = another.experts(&call);
+    args.front = {};
+    if (!is_mxfp8) {
+      expect_ok(launch_experts(args, experts_ctas(), stream));
+      finish(stream, "a launch from ids");
+      return;
+    }
     const OnDevice<uint8_t> codes(std::vector<uint8_t>(size_of(8 * layer().shape.hidden), 0x38)),
         scales(std::vector<uint8_t>(size_of(8 * layer().shape.hidden / 32), 127));
     args.gemm.x_quant = codes.get();
@@ -308,8 +225,9 @@ TEST_F(Mxfp8Stress, ACallAfterAnyStateOfItsWorkspaceGivesItsBytes) {
   all_of(fewer);
   then.expect_same("all of fewer rows");
   for (const DecodeCall* another : {&other, &fewer}) {
-    made_ready(*another);
-    then.expect_same("make_ready alone, rows", another->tokens);
+    from_ids(*another);  // by the record that its own launch has left
+    then.expect_same(is_mxfp8 ? "make_ready alone, rows" : "a launch from ids, rows",
+                     another->tokens);
   }
   // The word that a launch counts in, with what the launch before has left.
   const auto at = call.at();
@@ -317,7 +235,7 @@ TEST_F(Mxfp8Stress, ACallAfterAnyStateOfItsWorkspaceGivesItsBytes) {
        {uint64_t{0}, uint64_t{1}, uint64_t{57}, ~uint64_t{0}, LaunchWord::kRunning,
         LaunchWord::kRunning | LaunchWord::at_rest(at.half_bytes, 0) | 500,
         LaunchWord::kRunning | LaunchWord::at_rest(at.half_bytes, 1) | LaunchWord::kReady,
-        LaunchWord::at_rest(at.half_bytes, 0) + 1, LaunchWord::at_rest(at.half_bytes + 256, 1)}) {
+        LaunchWord::at_rest(at.half_bytes + 256, 1)}) {
     all_of(other);
     finish(stream, "another routing");
     expect_ok(cudaMemcpy(call.workspace.get() + ExpertsWorkspace::kWordAt, &word, sizeof word,
@@ -334,8 +252,23 @@ TEST_F(Mxfp8Stress, ACallAfterAnyStateOfItsWorkspaceGivesItsBytes) {
   }
 }
 
+// A first CTA took a ticket at rest and never made the word running: the next launch's wait for a second (launch_word.cuh), which the
+// simulator, where no time passes while all wait, takes for a hang.
+TEST_P(Stress, ACallAfterALaunchThatWasBrokenOffAsItBeganGivesItsBytes) {
+  const Stream stream;
+  const DecodeCall call(layer(), 8), other(layer(), 8);
+  const CallResult want = alone(call, 8, stream);
+  ask(other, 9, stream);
+  expect_ok(launch_experts(other.experts(&call), experts_ctas(), stream));
+  finish(stream, "another routing");
+  const uint64_t word = LaunchWord::at_rest(call.at().half_bytes, 0) + LaunchWord::kTicket;
+  expect_ok(cudaMemcpy(call.workspace.get() + ExpertsWorkspace::kWordAt, &word, sizeof word,
+                       cudaMemcpyHostToDevice));
+  BrokenOff(call, want, stream).expect_same("a ticket taken at rest");
+}
+
 // Decoding: calls of other numbers of rows on one workspace, whose parts lie elsewhere.
-TEST_F(Mxfp8Stress, CallsOfOtherRowsOnOneWorkspaceGiveTheirBytes) {
+TEST_P(Stress, CallsOfOtherRowsOnOneWorkspaceGiveTheirBytes) {
   const Stream stream;
   const DecodeCall memory(layer(), 8);
   std::vector<std::unique_ptr<DecodeCall>> calls;
@@ -358,7 +291,7 @@ TEST_F(Mxfp8Stress, CallsOfOtherRowsOnOneWorkspaceGiveTheirBytes) {
 }
 
 // Memory as it was in the midst of a launch, copied while it ran.
-TEST_F(Mxfp8Stress, ACallAfterALaunchThatWasBrokenOffGivesItsBytes) {
+TEST_P(Stress, ACallAfterALaunchThatWasBrokenOffGivesItsBytes) {
   constexpr int kSlowCtas = 8, kCopies = 40;  // a launch of some hundred microseconds
   const Stream stream, beside;
   const DecodeCall call(layer(), 8), other(layer(), 8);
