@@ -18,8 +18,7 @@
 namespace octet::cuda {
 
 constexpr int kTopkThreads = 512;
-constexpr int kTopkRows = 8;        // of a block
-constexpr int kScoredTogether = 3;  // by a thread: as many chains to wait for at once
+constexpr int kTopkRows = 8;  // of a block
 
 namespace dsv4 {
 
@@ -29,7 +28,7 @@ __device__ __forceinline__ float exp_of(float logit) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(__fmul_rn(logit, 1.44269504F)));
   return e;
 }
-// logf of 1 to 2^126: its bits (CUDA's, tested), without its branch for other numbers, so that several go on side by side.
+// logf of 1 to 2^126: its bits (CUDA's, tested), without its branch for other numbers.
 __device__ __forceinline__ float log_of(float v) {
   constexpr uint32_t kTwoThirds = 0x3F2AAAABU, kExponent = 0xFF800000U;
   const uint32_t bits = __float_as_uint(v), exponent = (bits - kTwoThirds) & kExponent;
@@ -86,11 +85,11 @@ __device__ __forceinline__ int choose_by_rounds(uint32_t (&keys)[kKeys], int top
   return chosen;
 }
 
-// Room for one row's choice: the lanes' largest keys, their second largest.
+// Room for one row's choice: the lanes' largest keys; the candidates, by expert.
 struct ChoiceShared {
   alignas(16) uint32_t largest[kWarp];
-  alignas(16) uint32_t second[kWarp];
-  int32_t chosen[kWarp];
+  alignas(16) uint32_t keys[kWarp];
+  int32_t ids[kWarp], chosen[kWarp];
 };
 
 // How many of the lanes' keys are larger.
@@ -105,46 +104,47 @@ __device__ __forceinline__ int rank_among(const uint32_t (&keys)[kWarp], uint32_
   return rank;
 }
 
-// The same as choose_by_rounds() in less than half its time: the lanes' largest keys are ranked at once, with their second largest where
-// one of these is among the k best. Where a lane has three of those, or two keys are equal, rounds decide.
+// The same as choose_by_rounds() in less than half its time: k lanes' largest keys are a bound that few keys reach, and these are ranked at
+// once. Where they are more than a warp, rounds decide.
 template <int kKeys>
 __device__ __forceinline__ int choose(const uint32_t* row, int top_k, ChoiceShared& shared) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  uint32_t keys[kKeys];
-  uint32_t largest = 0, second = 0, third = 0;
+  uint32_t keys[kKeys], largest = 0;
 #pragma unroll
   for (int i = 0; i < kKeys; ++i) {
     keys[i] = row[i * kWarp + lane];
-    const uint32_t below = min(keys[i], largest);
     largest = max(keys[i], largest);
-    third = max(third, min(below, second));
-    second = max(below, second);
   }
   shared.largest[lane] = largest;
-  shared.second[lane] = second;
+  shared.keys[lane] = 0;
   __syncwarp();
-  int rank = rank_among(shared.largest, largest), second_rank = top_k;
-  // No key below it is among the k best.
-  const uint32_t least = __reduce_min_sync(kWholeWarp, rank < top_k ? largest : 0xFFFFFFFFU);
-  if (__any_sync(kWholeWarp, second >= least)) {
-    rank += rank_among(shared.second, largest);
-    second_rank = rank_among(shared.largest, second) + rank_among(shared.second, second);
-  }
-  const auto take = [&](int at, uint32_t key) {
-    if (at >= top_k) return 0U;
-    int id = 0;
+  const uint32_t least = __reduce_min_sync(
+      kWholeWarp, rank_among(shared.largest, largest) < top_k ? largest : 0xFFFFFFFFU);
+  int count = 0;
 #pragma unroll
-    for (int i = 0; i < kKeys; ++i) id = keys[i] == key ? i * kWarp + lane : id;
-    shared.chosen[at] = id;
-    return 1U << at;
-  };
-  const uint32_t taken = take(rank, largest) | take(second_rank, second);
-  // Equal keys take one place and leave the next ones empty; at the last place they are counted.
-  const bool has_all = __reduce_or_sync(kWholeWarp, taken) == (1U << top_k) - 1;
-  const int last = __popc(__ballot_sync(kWholeWarp, rank == top_k - 1)) +
-                   __popc(__ballot_sync(kWholeWarp, second_rank == top_k - 1));
-  if (!has_all || last != 1 || __any_sync(kWholeWarp, third >= least))
-    return choose_by_rounds(keys, top_k);
+  for (int i = 0; i < kKeys; ++i) {
+    const bool is_candidate = keys[i] >= least;
+    const unsigned lanes = __ballot_sync(kWholeWarp, is_candidate);
+    const int at = count + __popc(lanes & ((1U << lane) - 1));
+    if (is_candidate && at < kWarp) {
+      shared.keys[at] = keys[i];
+      shared.ids[at] = i * kWarp + lane;
+    }
+    count += __popc(lanes);
+  }
+  if (count > kWarp) return choose_by_rounds(keys, top_k);
+  __syncwarp();
+  // Of equals the one before is larger.
+  const uint32_t own = shared.keys[lane];
+  int rank = 0;
+#pragma unroll 1
+  for (int i = 0; i < count; i += 4) {
+    const uint4 k = *reinterpret_cast<const uint4*>(&shared.keys[i]);
+    const auto is_above = [&](uint32_t key, int at) { return key > own - (at < lane ? 1U : 0U); };
+    rank += ((is_above(k.x, i) ? 1 : 0) + (is_above(k.y, i + 1) ? 1 : 0)) +
+            ((is_above(k.z, i + 2) ? 1 : 0) + (is_above(k.w, i + 3) ? 1 : 0));
+  }
+  if (lane < count && rank < top_k) shared.chosen[rank] = shared.ids[lane];
   __syncwarp();
   return lane < top_k ? shared.chosen[lane] : 0;
 }
@@ -185,32 +185,29 @@ __device__ __forceinline__ int topk_block(const TopkArgs& a, int64_t first, Topk
   unsigned images = 0;  // bit r: row r
   if (a.bias_vl != nullptr)
     images = __ballot_sync(kWholeWarp, lane < rows && routing::is_image(a, first + lane));
-  const auto row_of = [&](int turn) { return (turn * kWarps + warp) / kKeys; };
-  const auto expert_of = [&](int turn) { return (turn * kWarps + warp) % kKeys * kWarp + lane; };
+  const int pieces = rows * kKeys;
   float logit[kTurns], bias[kTurns];
 #pragma unroll
   for (int turn = 0; turn < kTurns; ++turn) {
-    const int row = row_of(turn), expert = expert_of(turn);
-    const bool is_there = row < rows && expert < experts;
-    const bool is_image = (images >> row & 1) != 0;
-    logit[turn] = is_there ? logits[row * experts + expert] : 0.0F;
-    bias[turn] = is_there ? (is_image ? a.bias_vl : a.bias)[expert] : 0.0F;
+    logit[turn] = bias[turn] = 0.0F;
+    const int piece = turn * kWarps + warp, row = piece / kKeys,
+              expert = piece % kKeys * kWarp + lane;
+    if (piece >= pieces || expert >= experts) continue;
+    logit[turn] = logits[row * experts + expert];
+    bias[turn] = ((images >> row & 1) != 0 ? a.bias_vl : a.bias)[expert];
   }
   meanwhile();
+  // One code for all turns: where a launch meets code for the first time, it comes slowly.
+#pragma unroll 1
+  for (int piece = warp; piece < pieces; piece += kWarps) {
+    const int row = piece / kKeys, expert = piece % kKeys * kWarp + lane;
+    const float w = dsv4::raw_weight(logit[0]);
+    shared.weights[row][expert] = w;
+    shared.keys[row][expert] = expert < experts ? dsv4::key_of(__fadd_rn(w, bias[0])) : 0U;
 #pragma unroll
-  for (int next = 0; next < kTurns; next += kScoredTogether) {
-    if (row_of(next) >= rows) break;
-    float w[kScoredTogether];
-#pragma unroll
-    for (int i = 0; i < kScoredTogether; ++i)
-      if (next + i < kTurns) w[i] = dsv4::raw_weight(logit[next + i]);
-#pragma unroll
-    for (int i = 0; i < kScoredTogether; ++i) {
-      const int turn = next + i;
-      if (turn >= kTurns) break;
-      const int row = row_of(turn), expert = expert_of(turn);
-      shared.weights[row][expert] = w[i];
-      shared.keys[row][expert] = expert < experts ? dsv4::key_of(__fadd_rn(w[i], bias[turn])) : 0U;
+    for (int turn = 1; turn < kTurns; ++turn) {
+      logit[turn - 1] = logit[turn];
+      bias[turn - 1] = bias[turn];
     }
   }
   meet(kTopkThreads);
