@@ -66,13 +66,6 @@ DeviceCall rows_of(const DeviceCall& c, const LayerSpec& s, int64_t first, int64
           .h = offset(c.h, slot * s.intermediate)};
 }
 
-// Of BF16 activations, whose weights lie in the order that SM80's kernels read, too: with more rows an expert that is read once a call is ahead of one
-// that is read once for every 8 rows (docs/kernels/experts_bf16_sm90.md).
-constexpr int64_t kMostRowsInChunks = 48;
-bool goes_to_sm80(const LayerOnDevice& layer, int64_t tokens) {
-  return layer.spec.activations == Activations::kBf16 && tokens > kMostRowsInChunks;
-}
-
 class Sm90Experts final : public cuda::DeviceExperts {
  public:
   layouts::StreamOrder order(Activations activations) const override {
@@ -83,10 +76,7 @@ class Sm90Experts final : public cuda::DeviceExperts {
   Status check(const LayerOnDevice&, const DeviceCall& call) const override;
   int64_t workspace_bytes(const LayerOnDevice& layer, int64_t tokens,
                           int64_t top_k) const override {
-    const int64_t of_chunk =
-        pieces(layer, std::min<int64_t>(tokens, kMostTokens), top_k, nullptr).bytes;
-    if (!goes_to_sm80(layer, tokens)) return of_chunk;
-    return std::max(of_chunk, cuda::sm80_experts()->workspace_bytes(layer, tokens, top_k));
+    return pieces(layer, std::min<int64_t>(tokens, kMostTokens), top_k, nullptr).bytes;
   }
   Status enqueue(const LayerOnDevice& layer, const DeviceCall& call, std::byte* workspace,
                  void* stream) const override;
@@ -128,8 +118,7 @@ Status Sm90Experts::prepare(const cuda::StreamWeights& weights) const {
   if (activations == Activations::kMxfp8 && weights.is_infinite)
     return unsupported(
         "the weights have scale codes 253 or 254, infinities; want at most 252, or 255");
-  OCTET_RETURN_IF_ERROR(prepare_experts(activations, weights.sizes.w13.format));
-  return activations == Activations::kBf16 ? cuda::sm80_experts()->prepare(weights) : Status{};
+  return prepare_experts(activations, weights.sizes.w13.format);
 }
 
 Status Sm90Experts::check(const LayerOnDevice& layer, const DeviceCall& call) const {
@@ -203,8 +192,6 @@ Status Sm90Experts::enqueue_chunk(const LayerOnDevice& layer, const DeviceCall& 
 
 Status Sm90Experts::enqueue(const LayerOnDevice& layer, const DeviceCall& call,
                             std::byte* workspace, void* stream) const {
-  if (goes_to_sm80(layer, call.tokens))
-    return cuda::sm80_experts()->enqueue(layer, call, workspace, stream);
   for (int64_t first = 0; first < call.tokens; first += kMostTokens) {
     const int64_t count = std::min<int64_t>(call.tokens - first, kMostTokens);
     OCTET_RETURN_IF_ERROR(enqueue_chunk(layer, rows_of(call, layer.spec, first, count), first,
