@@ -7,8 +7,9 @@
 SUITE.json (written by CMake): `mutate` (the program ptx_mutate), `ptx` (every file of kernels), `mutated` (parts of the names of
 those whose kernels are mutated), `kernels` (a pattern of their names), `tests` (commands, which take the files as arguments and in
 OCTET_PTX), `times` (values of OCTET_SIM), `environment`, `maps` (whether the tests' tensor maps are mutated: OCTET_SIM_MAP),
-`explained` (a file). A command that ends with 0 and says nothing of the ordering checker that it does not say of the kernels as they
-are has not noticed. Each time is run until a mutant is caught in it.
+`explained` (a file), `seeds` (how many more of each mode the kernels as they are run with). A command that ends with 0 and says nothing
+of the ordering checker that it does not say of the kernels as they are has not noticed. What it says is told apart by its instructions,
+not by its warps; what names an instruction that the mutant has altered does not count. Each time is run until a mutant is caught in it.
 
 The explained file: a list of {"mutants": [patterns], "why"}. A mutant that nothing catches must be one of them; an explanation whose
 mutant is caught, or is no more, is stale. --only: a file of names, each of which must be caught; --pattern: of names, nothing is stale.
@@ -61,8 +62,10 @@ class Suite:
         self.explained = json.loads(Path(data["explained"]).read_text())
         self.sources = [p for p in self.ptx if any(part in Path(p).name for part in data["mutated"])]
         self.kernels = data.get("kernels", "*")
+        self.seeds = data.get("seeds", 0)
         self.least_seconds = self.seconds = data.get("seconds", SECONDS)
         self.known: set[str] = set()  # reports of the ordering checker about the kernels as they are
+        self.text = ""  # these kernels
 
     def mutants(self) -> list[dict]:
         """name, kind, where, text and file (none: a tensor map's) of each."""
@@ -100,9 +103,13 @@ class Suite:
 
     @staticmethod
     def reports(text: str) -> set[str]:
-        """The ordering checker's, without counts and lines, which a mutant moves."""
+        """The ordering checker's, without counts, lines and warps, which a mutant moves."""
         lines = (line for line in text.splitlines() if line.startswith("simulator: ") and " x line " in line)
-        return {re.sub(r"line \d+", "line", re.sub(r"^simulator: \d+ x ", "", line)) for line in lines}
+        return {re.sub(r"(line|warp) \d+", r"\1", re.sub(r"^simulator: \d+ x ", "", line)) for line in lines}
+
+    def is_of_kernels(self, report: str) -> bool:
+        """Whether the instructions that it names are those of the kernels as they are."""
+        return all(instruction in self.text for instruction in re.findall(r"'([a-z][^']*;)'", report))
 
     def verdict(self, test: list[str], files: list[str], time: str, extra: dict[str, str]) -> tuple[str, str]:
         """How a run shows that something is wrong, and its words; empty: it does not."""
@@ -110,15 +117,17 @@ class Suite:
         if code:
             lines = [line for line in text.splitlines() if "line " in line or "Failure" in line or "nothing can" in line]
             return judge(code, text), (lines or text.splitlines() or [""])[0][:300]
-        new = sorted(self.reports(text) - self.known)
+        new = sorted(filter(self.is_of_kernels, self.reports(text) - self.known))
         return ("order", new[0]) if new else ("", "")
 
     def begin(self) -> None:
         """The kernels as they are, printed by ptx_mutate: they pass in every time."""
         files = self.replaced({source: None for source in self.sources}, self.work)
+        self.text = "".join(Path(file).read_text() for file in files)
+        more = [f"{mode} {100 + seed}" for mode in {time.split()[0] for time in self.times} for seed in range(self.seeds)]
         used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         longest = 0.0
-        for time in self.times:
+        for time in [*self.times, *more]:
             for test in self.tests:
                 self.seconds = 600
                 code, text = self.run(test, files, time, {})

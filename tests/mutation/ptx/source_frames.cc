@@ -48,7 +48,7 @@ std::string short_name(const std::string& mangled, bool with_arguments = false) 
       abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), &std::free);
   if (whole == nullptr) return mangled;
   std::string name = whole.get();
-  remove_all(name, "(anonymous namespace)");
+  remove_all(name, "(anonymous namespace)::");
   remove_all(name, "operator()");
   const std::string plain = without_template_arguments(name);
   const std::string front = plain.substr(0, plain.find('('));
