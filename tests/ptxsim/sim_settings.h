@@ -2,7 +2,7 @@
 // What the environment says of a simulated run:
 //
 //   OCTET_PTX        files of PTX, separated by ':': the kernels
-//   OCTET_SIM        "late 7": time and seed; "late 7 16": and multiprocessors
+//   OCTET_SIM        "late 7": time and seed; "late 7 16": and multiprocessors; "late 7 16 200": and blocks that are there at a time
 //   OCTET_SIM_ORDER  report: what the ordering checker finds is no error
 //   OCTET_SIM_DEVICE sm120: 100 KiB of shared memory and 1,536 threads a multiprocessor; sm90 otherwise
 #pragma once
@@ -42,7 +42,11 @@ inline bool take_environment(ptxsim::machine::Settings& settings) {
   if (text == nullptr) return false;
   std::istringstream in(text);
   std::string time;
-  in >> time >> settings.seed >> settings.num_sms;
+  in >> time >> settings.seed;
+  if (uint32_t count = 0; in >> count) {
+    settings.num_sms = count;
+    if (in >> count) settings.most_resident = count;
+  }
   settings.time = time == "late" ? Time::kLate : time == "random" ? Time::kRandom : Time::kEager;
   return true;
 }

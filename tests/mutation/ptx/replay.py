@@ -5,7 +5,7 @@
     replay.py SUITE.json WORK_DIR [--jobs N] [--only NAMES] [--pattern PATTERN] [--results RESULTS.json]
 
 SUITE.json (written by CMake): `mutate` (the program ptx_mutate), `ptx` (every file of kernels), `mutated` (parts of the names of
-those whose kernels are mutated), `kernels` (a pattern of their names), `tests` (commands, which take the files as arguments and in
+those whose kernels are mutated), `kernels` (a pattern of their names), `names` (patterns of mutants: without them all), `tests` (commands, which take the files as arguments and in
 OCTET_PTX), `times` (values of OCTET_SIM), `environment`, `maps` (whether the tests' tensor maps are mutated: OCTET_SIM_MAP),
 `explained` (a file), `seeds` (how many more of each mode the kernels as they are run with). A command that ends with 0 and says nothing
 of the ordering checker that it does not say of the kernels as they are has not noticed. What it says is told apart by its instructions,
@@ -61,7 +61,7 @@ class Suite:
         self.maps = data.get("maps", False)
         self.explained = json.loads(Path(data["explained"]).read_text())
         self.sources = [p for p in self.ptx if any(part in Path(p).name for part in data["mutated"])]
-        self.kernels = data.get("kernels", "*")
+        self.kernels, self.names = data.get("kernels", "*"), data.get("names") or ["*"]
         self.seeds = data.get("seeds", 0)
         self.least_seconds = self.seconds = data.get("seconds", SECONDS)
         self.known: set[str] = set()  # reports of the ordering checker about the kernels as they are
@@ -74,7 +74,7 @@ class Suite:
             listed = subprocess.run([self.mutate, source], capture_output=True, text=True, check=True).stdout
             for line in listed.splitlines():
                 name, kind, where, text = line.split("\t")
-                if fnmatchcase(name.split("/")[0], self.kernels):
+                if fnmatchcase(name.split("/")[0], self.kernels) and any(fnmatchcase(name, p) for p in self.names):
                     found.append({"name": name, "kind": kind, "where": where, "text": text, "file": source})
         for line in self.map_lines() if self.maps else []:
             name, change = line.rsplit("/", 1)
@@ -198,6 +198,8 @@ def main() -> int:
     args.work.mkdir(parents=True, exist_ok=True)
     try:
         suite = Suite(args.suite, args.work)
+        if args.only:  # each is caught by more than a report that some order of events has anyhow
+            suite.seeds = 0
         suite.begin()
         mutants = suite.mutants()
         if args.only:
