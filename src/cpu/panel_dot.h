@@ -46,7 +46,7 @@ struct Streaming {
 };
 constexpr int kMostPanels = 2;
 // What reads fastest on this processor. The same bytes with each. Measured: bench/results/2026-11-30-epyc-genoa-cpu-lost.md,
-// 2026-12-01-xeon-cpu-lost.md.
+// 2026-12-01-xeon-480mb-cpu-lost.md.
 const Streaming& streaming();
 
 // What a thread reads after a panel: on to `end`, then at `jump` bytes from where it would be; and when it is asked for.

@@ -27,7 +27,7 @@ int allowed_cpus() {
 
 // How often a thread that waits gives its processor away before it sleeps: some 60 us where nobody else wants it, which
 // bridges the steps of a layer and what an engine does between two. Who slept begins 40 us late in a virtual machine: a layer of
-// 10 MB (bench/results/2026-12-01-xeon-cpu-lost.md) takes 435 us, not 480.
+// 10 MB (bench/results/2026-12-01-xeon-480mb-cpu-lost.md) takes 435 us, not 480.
 constexpr int kYields = 400;
 
 template <class Ready>
