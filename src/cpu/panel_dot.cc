@@ -13,15 +13,15 @@
 namespace octet::cpu {
 
 const Streaming& streaming() {
+#if defined(__x86_64__)
   // A core of Intel's has few first-level miss buffers, which requests for the second level hold as well, and a prefetcher that
   // follows several streams of demands within a page: two panels, asked for shortly before.
-  static const Streaming intel{2, 2048, true}, others{1, 6144, false};
-#if defined(__x86_64__)
+  static const Streaming intel{2, 2048, true};
   static const bool is_intel = __builtin_cpu_is("intel") != 0;
-  return is_intel ? intel : others;
-#else
-  return others;
+  if (is_intel) return intel;
 #endif
+  static const Streaming others{1, 6144, false};
+  return others;
 }
 
 #if defined(__x86_64__)
